@@ -1,0 +1,7 @@
+//! PostgreSQL 13 to 18.
+
+mod dialect;
+mod migrate;
+pub mod pool;
+mod sql;
+mod verify;

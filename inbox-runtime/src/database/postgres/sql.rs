@@ -1,0 +1,108 @@
+use std::{fmt::Write, time::Duration};
+
+use sqlx::{AssertSqlSafe, SqlSafeStr, SqlStr};
+
+use crate::{
+    engine::contract::database::Claim,
+    vocabulary::config::{Options, Tables},
+};
+
+/// The texts that depend on the options. Everything is qualified: a temporary table named `inbox` must not be met.
+///
+/// What goes into a text is a plain identifier, a consumer name (`is_consumer_name`), a UUID or a number, so nothing needs escaping.
+#[derive(Debug)]
+#[expect(unnameable_types, reason = "reachable through a sealed trait only")]
+pub struct PgSql {
+    /// `"schema"."prefix_inbox"`.
+    pub(super) inbox: String,
+    claim_head: String,
+    claim_wait: String,
+    finish: String,
+    pub(super) reply: SqlStr,
+    pub(super) dead_letter: SqlStr,
+    pub(super) reset: bool,
+}
+
+pub(super) fn schema(tables: &Tables) -> &str {
+    tables.schema.as_ref().map_or("public", |schema| schema.as_str())
+}
+
+fn qualified(tables: &Tables, table: &str) -> String {
+    format!("\"{}\".\"{}{table}\"", schema(tables), tables.prefix())
+}
+
+fn constant(sql: String) -> SqlStr {
+    AssertSqlSafe(sql).into_sql_str()
+}
+
+impl PgSql {
+    pub(super) fn new(options: &Options) -> Self {
+        let inbox = qualified(&options.tables, "inbox");
+        let letters = qualified(&options.tables, "inbox_dead_letter");
+        Self {
+            claim_head: format!("INSERT INTO {inbox} (consumer_name, message_id, payload_hash) VALUES "),
+            claim_wait: format!("SET LOCAL lock_timeout = {}; ", milliseconds(options.claim_wait)),
+            finish: format!("; SET LOCAL synchronous_commit = {}", options.commit_level.sql()),
+            reply: constant(format!("UPDATE {inbox} SET reply = $1::jsonb WHERE consumer_name = $2 AND message_id = $3")),
+            dead_letter: constant(format!(
+                "INSERT INTO {letters} (consumer_name, message_id, reason, error, attempts, source, transport_id, topic, message_key, \
+                 headers, payload) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) ON CONFLICT (consumer_name, message_id) DO \
+                 UPDATE SET reason = excluded.reason, error = excluded.error, attempts = excluded.attempts, failed_at = now()"
+            )),
+            reset: options.reset_session,
+            inbox,
+        }
+    }
+
+    /// The claim: one round trip, within the open transaction. Each part is a statement of its own, so that what a duplicate
+    /// reads is seen by a later snapshot than the insert's.
+    pub(super) fn claim(&self, claim: &Claim<'_>) -> SqlStr {
+        let Claim { names, id, fingerprint, .. } = claim;
+        let inbox = &self.inbox;
+        let mut sql = String::with_capacity(800);
+        sql.push_str(&self.claim_wait);
+        sql.push_str(&self.claim_head);
+        let hash = fingerprint.map_or_else(|| "NULL".to_owned(), |hash| hash.to_string());
+        for (i, name) in names.iter().enumerate() {
+            let comma = if i == 0 { "" } else { ", " };
+            // Writing to a string cannot fail.
+            let _ = write!(sql, "{comma}('{name}', '{id}', {hash})");
+        }
+        let list = names.join("', '");
+        let _ = write!(
+            sql,
+            " ON CONFLICT (consumer_name, message_id) DO NOTHING RETURNING 1; SET LOCAL lock_timeout = DEFAULT; \
+             SELECT pg_catalog.pg_current_xact_id_if_assigned()::text, pg_catalog.pg_backend_pid(), \
+             pg_catalog.pg_current_wal_flush_lsn() >= pg_catalog.pg_current_wal_insert_lsn() \
+             AND pg_catalog.current_setting('synchronous_standby_names') = ''; \
+             SELECT reply::text, payload_hash FROM {inbox} WHERE message_id = '{id}' AND consumer_name IN ('{list}') \
+             ORDER BY reply IS NULL LIMIT 1"
+        );
+        constant(sql)
+    }
+
+    /// Whether the claim's transaction is still the open one; with `finish` also the level of its commit.
+    pub(super) fn guard(&self, xid: &str, finish: bool) -> SqlStr {
+        let finish = if finish { self.finish.as_str() } else { "" };
+        constant(format!("SELECT pg_catalog.pg_current_xact_id_if_assigned()::text IS NOT DISTINCT FROM '{xid}'{finish}"))
+    }
+
+    /// Makes this transaction write something, and its commit wait for the disk.
+    pub(super) fn barrier(&self) -> SqlStr {
+        constant(format!("SELECT pg_catalog.pg_logical_emit_message(true, 'inbox', ''){}", self.finish))
+    }
+
+    /// A claim of a fresh id that is rolled back.
+    pub(super) fn probe(&self) -> SqlStr {
+        let inbox = &self.inbox;
+        constant(format!(
+            "INSERT INTO {inbox} (consumer_name, message_id) VALUES ($1, $2) \
+             ON CONFLICT (consumer_name, message_id) DO NOTHING RETURNING message_id"
+        ))
+    }
+}
+
+/// At least one: zero would mean "no limit".
+fn milliseconds(duration: Duration) -> u128 {
+    duration.as_millis().clamp(1, i32::MAX as u128)
+}

@@ -1,0 +1,166 @@
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use sqlx::{Connection, Pool, Row, SqlSafeStr, SqlStr, Sqlite, SqliteConnection, pool::PoolConnection, query, raw_sql};
+
+use super::{migrate, sql::SqliteSql, verify};
+use crate::{
+    engine::contract::database::{Claim, Claimed, DeadLetterRow, Dialect, Guarded, InboxDatabase, MigrateError, Recorded, SqlFault},
+    vocabulary::{
+        config::{Isolation, Options},
+        error::BoxError,
+    },
+};
+
+/// Set right after the claim and released before COMMIT: where it is gone, the transaction of the claim is gone.
+const GUARD: &str = "inbox_guard";
+
+/// Interrupts what the session runs, once it is set.
+type SqliteWatch = Arc<AtomicBool>;
+
+impl InboxDatabase for Sqlite {}
+
+impl Dialect for Sqlite {
+    type Sql = SqliteSql;
+    type Watch = SqliteWatch;
+    type Mark = ();
+
+    fn sql(options: &Options) -> SqliteSql {
+        SqliteSql::new(options)
+    }
+
+    /// The write lock is taken here, so that a claim never has to upgrade a read that another writer has overtaken.
+    fn begin(_isolation: Option<Isolation>) -> SqlStr {
+        "BEGIN IMMEDIATE".into_sql_str()
+    }
+
+    async fn arm(conn: &mut SqliteConnection) -> Result<SqliteWatch, sqlx::Error> {
+        // Often enough to cut a statement within a millisecond or so, rarely enough to cost nothing.
+        const EVERY: i32 = 2_000;
+        let cut = SqliteWatch::default();
+        let watch = Arc::clone(&cut);
+        conn.lock_handle().await?.set_progress_handler(EVERY, move || !watch.load(Ordering::Relaxed));
+        Ok(cut)
+    }
+
+    async fn claim(conn: &mut SqliteConnection, sql: &SqliteSql, claim: &Claim<'_>) -> Result<Claimed<()>, sqlx::Error> {
+        let mut insert = query(sql.claim(claim.names.len())).bind(claim.id).bind(claim.fingerprint);
+        for name in claim.names {
+            insert = insert.bind(name);
+        }
+        if insert.fetch_all(&mut *conn).await?.len() == claim.names.len() {
+            raw_sql("SAVEPOINT inbox_guard").execute(&mut *conn).await?;
+            return Ok(Claimed::Fresh(()));
+        }
+        // One writer, and its commits are flushed before another can begin.
+        let mut recorded = Recorded { durable: true, ..Recorded::default() };
+        for name in claim.names {
+            let row = query(sql.recorded.clone()).bind(name).bind(claim.id).fetch_optional(&mut *conn).await?;
+            if let Some(row) = row {
+                recorded.reply = recorded.reply.or(row.try_get(0)?);
+                recorded.fingerprint = recorded.fingerprint.or(row.try_get(1)?);
+            }
+        }
+        Ok(Claimed::Duplicate(recorded))
+    }
+
+    async fn cut(_pool: &Pool<Self>, watch: &SqliteWatch, _mark: &()) -> Result<(), BoxError> {
+        watch.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    async fn guard(conn: &mut SqliteConnection, _sql: &SqliteSql, _mark: &(), failed: bool) -> Guarded {
+        let mut given_up = false;
+        if failed {
+            // Waits for the statement that was cut, and asks what ended it before our own statements overwrite that.
+            match conn.lock_handle().await {
+                Ok(mut handle) => {
+                    given_up = handle.last_error().is_some_and(|e| gives_up(&e));
+                    handle.remove_progress_handler();
+                }
+                Err(e) => return Guarded::Lost(e),
+            }
+        }
+        let release = raw_sql("RELEASE inbox_guard").execute(&mut *conn).await;
+        match release {
+            Ok(_) => Guarded::Sound,
+            // SQLite rolls back by itself when a statement is interrupted or finds the disk full.
+            Err(e) if is_gone(&e) && given_up => Guarded::Aborted,
+            Err(e) if is_gone(&e) => Guarded::Escaped,
+            Err(e) => Guarded::Lost(e),
+        }
+    }
+
+    async fn record_reply(conn: &mut SqliteConnection, sql: &SqliteSql, claim: &Claim<'_>, reply: &str) -> Result<u64, sqlx::Error> {
+        let update = query(sql.reply.clone()).bind(reply).bind(claim.name).bind(claim.id);
+        Ok(update.execute(conn).await?.rows_affected())
+    }
+
+    async fn barrier(_conn: &mut SqliteConnection, _sql: &SqliteSql) -> Result<(), sqlx::Error> {
+        Ok(())
+    }
+
+    async fn force_rollback(conn: &mut SqliteConnection) -> Result<(), sqlx::Error> {
+        raw_sql("ROLLBACK").execute(conn).await.map(drop)
+    }
+
+    async fn reset(conn: &mut SqliteConnection, _sql: &SqliteSql) -> Result<(), sqlx::Error> {
+        conn.ping().await
+    }
+
+    fn read(error: &sqlx::Error) -> SqlFault {
+        match primary_code(error) {
+            Some(5 | 6) => SqlFault::Busy,
+            _ => SqlFault::Other,
+        }
+    }
+
+    fn refused(error: &sqlx::Error) -> bool {
+        // SQLITE_IOERR: the log may hold the commit all the same.
+        primary_code(error).is_some_and(|code| code != 10)
+    }
+
+    async fn migrate(pool: &Pool<Self>, options: &Options) -> Result<(), MigrateError> {
+        migrate::migrate(pool, &options.tables).await
+    }
+
+    async fn verify(conn: &mut PoolConnection<Self>, options: &Options, sql: &SqliteSql) -> Result<Vec<String>, sqlx::Error> {
+        verify::verify(conn, options, sql).await
+    }
+
+    async fn store_dead_letter(conn: &mut SqliteConnection, sql: &SqliteSql, letter: &DeadLetterRow<'_>) -> Result<(), sqlx::Error> {
+        query(sql.dead_letter.clone())
+            .bind(letter.consumer)
+            .bind(letter.id)
+            .bind(letter.reason)
+            .bind(&letter.error)
+            .bind(letter.attempts)
+            .bind(&letter.source)
+            .bind(&letter.transport_id)
+            .bind(&letter.topic)
+            .bind(letter.key)
+            .bind(&letter.headers)
+            .bind(letter.payload)
+            .execute(conn)
+            .await
+            .map(drop)
+    }
+}
+
+fn primary_code(error: &sqlx::Error) -> Option<i32> {
+    let code: i32 = error.as_database_error()?.code()?.parse().ok()?;
+    Some(code & 0xff)
+}
+
+/// The errors after which SQLite may have rolled the whole transaction back: NOMEM, INTERRUPT, IOERR, FULL (and BUSY).
+fn gives_up(error: &sqlx::sqlite::SqliteError) -> bool {
+    use sqlx::error::DatabaseError;
+    let code = error.code().and_then(|code| code.parse::<i32>().ok());
+    code.is_some_and(|code| matches!(code & 0xff, 5 | 7 | 9 | 10 | 13))
+}
+
+fn is_gone(error: &sqlx::Error) -> bool {
+    error.as_database_error().is_some_and(|e| e.message().contains("no such savepoint") && e.message().contains(GUARD))
+}

@@ -1,0 +1,47 @@
+use sqlx::{AssertSqlSafe, SqlSafeStr, SqlStr};
+
+use crate::vocabulary::config::Options;
+
+/// The texts that depend on the options. Everything is qualified: a temporary table named `inbox` must not be met.
+#[derive(Debug)]
+#[expect(unnameable_types, reason = "reachable through a sealed trait only")]
+pub struct SqliteSql {
+    /// `main."prefix_inbox"`.
+    pub(super) inbox: String,
+    /// Without the qualification, for PRAGMA and `sqlite_master`.
+    pub(super) table: String,
+    insert: String,
+    pub(super) recorded: SqlStr,
+    pub(super) reply: SqlStr,
+    pub(super) dead_letter: SqlStr,
+}
+
+fn constant(sql: String) -> SqlStr {
+    AssertSqlSafe(sql).into_sql_str()
+}
+
+impl SqliteSql {
+    pub(super) fn new(options: &Options) -> Self {
+        let prefix = options.tables.prefix();
+        let table = format!("{prefix}inbox");
+        let (inbox, letters) = (format!("main.\"{table}\""), format!("main.\"{prefix}inbox_dead_letter\""));
+        Self {
+            insert: format!("INSERT INTO {inbox} (consumer_name, message_id, payload_hash) VALUES "),
+            recorded: constant(format!("SELECT reply, payload_hash FROM {inbox} WHERE consumer_name = ?1 AND message_id = ?2")),
+            reply: constant(format!("UPDATE {inbox} SET reply = ?1 WHERE consumer_name = ?2 AND message_id = ?3")),
+            dead_letter: constant(format!(
+                "INSERT INTO {letters} (consumer_name, message_id, reason, error, attempts, source, transport_id, topic, message_key, \
+                 headers, payload) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11) ON CONFLICT (consumer_name, message_id) DO \
+                 UPDATE SET reason = excluded.reason, error = excluded.error, attempts = excluded.attempts, failed_at = excluded.failed_at"
+            )),
+            inbox,
+            table,
+        }
+    }
+
+    /// One INSERT for so many names: ?1 is the id, ?2 the fingerprint, the names follow.
+    pub(super) fn claim(&self, names: usize) -> SqlStr {
+        let rows: Vec<String> = (0..names).map(|i| format!("(?{}, ?1, ?2)", i + 3)).collect();
+        constant(format!("{}{} ON CONFLICT (consumer_name, message_id) DO NOTHING RETURNING 1", self.insert, rows.join(", ")))
+    }
+}

@@ -1,0 +1,182 @@
+use std::future::Future;
+
+use sqlx::{Database, Pool, SqlStr, pool::PoolConnection};
+use uuid::Uuid;
+
+use crate::vocabulary::{
+    config::{Isolation, Options},
+    error::BoxError,
+};
+
+/// A database that can hold the inbox: `sqlx::Postgres` with the feature `postgres`, `sqlx::Sqlite` with `sqlite`.
+///
+/// Sealed: the order of the steps is the guarantee, and each database needs its own way to prove it.
+pub trait InboxDatabase: Dialect {}
+
+/// The steps of the heart in one database's words. Each is a single await, so that the heart can bound it.
+#[doc(hidden)]
+pub trait Dialect: Database {
+    /// SQL that depends on the options, written once.
+    type Sql: Send + Sync + 'static;
+    /// What it takes to cut the server-side work of a body short.
+    type Watch: Send + Sync;
+    /// What proves later that the claim is still part of the open transaction.
+    type Mark: Send + Sync;
+
+    fn sql(options: &Options) -> Self::Sql;
+
+    fn begin(isolation: Option<Isolation>) -> SqlStr;
+
+    /// Before BEGIN.
+    fn arm(conn: &mut Self::Connection) -> impl Future<Output = Result<Self::Watch, sqlx::Error>> + Send;
+
+    /// One INSERT for the name and its aliases, and what a duplicate has to know.
+    fn claim(
+        conn: &mut Self::Connection,
+        sql: &Self::Sql,
+        claim: &Claim<'_>,
+    ) -> impl Future<Output = Result<Claimed<Self::Mark>, sqlx::Error>> + Send;
+
+    /// Stops what the body has running on the server. The body's future is gone already; the connection is still ours.
+    fn cut(pool: &Pool<Self>, watch: &Self::Watch, mark: &Self::Mark) -> impl Future<Output = Result<(), BoxError>> + Send;
+
+    /// Whether the transaction that holds the claim is open and healthy; if so, its commit is made a durable one.
+    /// `failed`: the body returned an error, panicked or was cut.
+    fn guard(conn: &mut Self::Connection, sql: &Self::Sql, mark: &Self::Mark, failed: bool) -> impl Future<Output = Guarded> + Send;
+
+    /// Puts the reply into the claimed row; the number of rows that took it.
+    fn record_reply(
+        conn: &mut Self::Connection,
+        sql: &Self::Sql,
+        claim: &Claim<'_>,
+        reply: &str,
+    ) -> impl Future<Output = Result<u64, sqlx::Error>> + Send;
+
+    /// Makes the next COMMIT of this transaction one that flushes everything committed before it.
+    fn barrier(conn: &mut Self::Connection, sql: &Self::Sql) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
+
+    /// Ends whatever transaction is open, by its text, past sqlx's own count.
+    fn force_rollback(conn: &mut Self::Connection) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
+
+    /// Takes back what a body may have left in the session, and waits for whatever sqlx still had to send.
+    fn reset(conn: &mut Self::Connection, sql: &Self::Sql) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
+
+    /// What an error of ours or of the body says.
+    fn read(error: &sqlx::Error) -> SqlFault;
+
+    /// Whether an error that COMMIT was answered with proves that nothing was committed.
+    fn refused(error: &sqlx::Error) -> bool;
+
+    /// Brings the schema up to date; several processes may do it at once.
+    fn migrate(pool: &Pool<Self>, options: &Options) -> impl Future<Output = Result<(), MigrateError>> + Send;
+
+    /// All that is wrong with the inbox and its server, as texts that say what to do.
+    fn verify(
+        conn: &mut PoolConnection<Self>,
+        options: &Options,
+        sql: &Self::Sql,
+    ) -> impl Future<Output = Result<Vec<String>, sqlx::Error>> + Send;
+
+    /// Inserts a dead letter within the transaction that is open.
+    fn store_dead_letter(
+        conn: &mut Self::Connection,
+        sql: &Self::Sql,
+        letter: &DeadLetterRow<'_>,
+    ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
+}
+
+/// What to claim, and for whom.
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy)]
+pub struct Claim<'a> {
+    /// The consumer's name and its aliases, sorted, so that two processes lock in one order. All pass `is_consumer_name`.
+    pub names: &'a [&'static str],
+    /// The consumer's own name: the row that takes the reply.
+    pub name: &'static str,
+    pub id: Uuid,
+    pub fingerprint: Option<i64>,
+}
+
+#[doc(hidden)]
+#[derive(Debug)]
+pub enum Claimed<M> {
+    Fresh(M),
+    Duplicate(Recorded),
+}
+
+/// What the row of a duplicate holds, read in a later statement than the claim.
+#[doc(hidden)]
+#[derive(Debug, Default)]
+pub struct Recorded {
+    pub reply: Option<String>,
+    pub fingerprint: Option<i64>,
+    /// Whether the row is known to be on disk (and on the synchronous standbys).
+    pub durable: bool,
+}
+
+#[doc(hidden)]
+#[derive(Debug)]
+pub enum Guarded {
+    /// The claim is in the open, healthy transaction.
+    Sound,
+    /// The database has given up the transaction; nothing of it can be committed.
+    Aborted,
+    /// The body ended the transaction that held the claim.
+    Escaped,
+    /// The connection did not answer.
+    Lost(sqlx::Error),
+}
+
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SqlFault {
+    /// A serialization failure or a deadlock: the attempt may be repeated at once.
+    Conflict,
+    /// The bounded wait of a claim ran out.
+    InFlight,
+    /// Somebody else is writing (SQLite): later.
+    Busy,
+    /// The session is not what it should be (its prepared statements are gone, it is read only).
+    BadSession,
+    Other,
+}
+
+/// A dead letter as the database takes it: all text is free of NUL, bytes are bytes.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct DeadLetterRow<'a> {
+    pub consumer: Option<&'a str>,
+    pub id: Option<Uuid>,
+    pub reason: &'static str,
+    pub error: String,
+    pub attempts: i32,
+    pub source: String,
+    pub transport_id: Option<String>,
+    pub topic: String,
+    pub key: Option<&'a [u8]>,
+    pub headers: String,
+    pub payload: Option<&'a [u8]>,
+}
+
+/// Why the schema could not be brought up to date.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MigrateError {
+    /// The database refused or was out of reach.
+    #[error("the inbox schema could not be brought up to date: {0}")]
+    Database(#[from] sqlx::Error),
+    /// A migration that was applied here differs from the one in this version of the crate.
+    #[error("migration {version} of the inbox was applied with other contents than this version ships; was its file edited?")]
+    Changed {
+        /// The number of the migration.
+        version: i64,
+    },
+    /// The database was migrated by a newer version of the crate.
+    #[error("the inbox schema is at version {found}, this crate knows versions up to {known}; update the crate")]
+    Newer {
+        /// What the database says.
+        found: i64,
+        /// The newest that this crate ships.
+        known: i64,
+    },
+}

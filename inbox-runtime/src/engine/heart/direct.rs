@@ -1,0 +1,79 @@
+//! The safe entry: a consumer called by its name, without a broker.
+
+use std::marker::PhantomData;
+
+use futures_core::future::BoxFuture;
+use sqlx::Transaction;
+
+use super::{
+    consumer::Consumer,
+    inbox::AsInbox,
+    process::{Order, Work, process},
+};
+use crate::{
+    engine::contract::database::InboxDatabase,
+    vocabulary::{
+        error::ProcessError,
+        id::MessageId,
+        outcome::{HandlerResult, Outcome},
+    },
+};
+
+/// For the attribute: the whole of the safe entry.
+#[doc(hidden)]
+pub async fn direct<DB, R, F>(
+    inbox: &impl AsInbox<DB>,
+    consumer: &'static Consumer<DB>,
+    id: MessageId,
+    body: F,
+) -> Result<Outcome<R::Value>, ProcessError<R::Error>>
+where
+    DB: InboxDatabase,
+    R: HandlerResult,
+    F: for<'a, 'c> FnOnce(&'a mut Transaction<'c, DB>) -> BoxFuture<'a, R> + Send + 'static,
+{
+    let facts = &consumer.facts;
+    let order =
+        Order { name: facts.name, names: consumer.names(), isolation: facts.isolation, timeout: facts.timeout, id, fingerprint: None };
+    let work = Once { body: Some(body), result: PhantomData::<fn() -> R> };
+    let processed = process(&inbox.as_inbox(), order, work).await?;
+    tracing::debug!(consumer = facts.name, %id, applied = processed.outcome.is_applied(), "called");
+    Ok(processed.outcome)
+}
+
+/// A body whose arguments are owned: it runs once.
+struct Once<F, R> {
+    body: Option<F>,
+    result: PhantomData<fn() -> R>,
+}
+
+impl<DB, R, F> Work<DB> for Once<F, R>
+where
+    DB: InboxDatabase,
+    R: HandlerResult,
+    F: for<'a, 'c> FnOnce(&'a mut Transaction<'c, DB>) -> BoxFuture<'a, R> + Send + 'static,
+{
+    type Value = R::Value;
+    type Error = R::Error;
+
+    fn ready(&self) -> bool {
+        self.body.is_some()
+    }
+
+    fn run<'a, 'c>(&'a mut self, tx: &'a mut Transaction<'c, DB>) -> BoxFuture<'a, Result<R::Value, R::Error>> {
+        let body = self.body.take();
+        Box::pin(async move {
+            // `ready` is asked before each run.
+            let body = body.expect("a body runs once");
+            body(tx).await.split()
+        })
+    }
+
+    fn reply(value: &R::Value) -> Result<Option<String>, serde_json::Error> {
+        R::encode(value)
+    }
+
+    fn recorded(reply: Option<&str>) -> Result<R::Value, serde_json::Error> {
+        R::decode(reply)
+    }
+}

@@ -1,0 +1,141 @@
+use std::{error::Error, sync::Arc};
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+use sqlx::Connection;
+use tokio::time::timeout;
+use tracing::Instrument;
+
+use crate::{
+    engine::{
+        contract::{
+            database::{DeadLetterRow, InboxDatabase},
+            delivery::Origin,
+            receipt::{Proof, Receipt, Ticket},
+        },
+        heart::inbox::Inbox,
+    },
+    vocabulary::{headers::Headers, id::MessageId, message::Message},
+};
+
+/// Why a message was set aside; stands in the column `reason`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reason {
+    NoId,
+    Unmatched,
+    Rejected,
+    Reply,
+    PayloadMismatch,
+    TransactionEscaped,
+}
+
+impl Reason {
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::NoId => "no_id",
+            Self::Unmatched => "unmatched",
+            Self::Rejected => "rejected",
+            Self::Reply => "reply",
+            Self::PayloadMismatch => "payload_mismatch",
+            Self::TransactionEscaped => "transaction_escaped",
+        }
+    }
+}
+
+/// A message that is to be set aside.
+#[derive(Debug)]
+pub(crate) struct DeadLetter {
+    pub(crate) consumer: Option<&'static str>,
+    pub(crate) id: Option<MessageId>,
+    pub(crate) reason: Reason,
+    pub(crate) error: String,
+    pub(crate) source: String,
+    pub(crate) origin: Origin,
+    pub(crate) message: Arc<Message>,
+}
+
+/// Writes it and commits, durably; only then is there a receipt. The commit comes from the same place as any other: a
+/// transaction of its own whose answer is awaited. If that answer is lost the message comes again and is stored once more
+/// (with an id: in the same row). In a task of its own, so that a caller that goes away does not cut it.
+pub(in crate::engine) async fn store<DB: InboxDatabase>(
+    inbox: &Inbox<DB>,
+    letter: DeadLetter,
+    ticket: Ticket,
+) -> Result<Receipt, sqlx::Error> {
+    let written = tokio::spawn(write(inbox.clone(), letter).in_current_span());
+    written.await.unwrap_or(Err(sqlx::Error::WorkerCrashed))?;
+    Ok(Receipt::new(ticket, Proof::DeadLettered))
+}
+
+async fn write<DB: InboxDatabase>(inbox: Inbox<DB>, letter: DeadLetter) -> Result<(), sqlx::Error> {
+    let (sql, limit) = (&inbox.shared.sql, inbox.shared.options.step_timeout);
+    let mut conn = inbox.pool().acquire().await?;
+    let write = async {
+        let mut tx = conn.begin_with(DB::begin(None)).await?;
+        DB::store_dead_letter(&mut tx, sql, &letter.row()).await?;
+        DB::barrier(&mut tx, sql).await?;
+        tx.commit().await
+    };
+    let written = timeout(limit, write).await.unwrap_or_else(|late| Err(sqlx::Error::Io(late.into())));
+    if let Err(error) = written {
+        conn.close_on_drop();
+        return Err(error);
+    }
+    let (consumer, reason) = (letter.consumer.unwrap_or("none"), letter.reason.as_str());
+    metrics::counter!("inbox_dead_letters_total", "consumer" => consumer, "reason" => reason).increment(1);
+    tracing::warn!(consumer, id = ?letter.id, reason, error = %letter.error, source = letter.source, "dead letter stored");
+    Ok(())
+}
+
+impl DeadLetter {
+    fn row(&self) -> DeadLetterRow<'_> {
+        let attempts = self.origin.attempt.unwrap_or(1);
+        DeadLetterRow {
+            consumer: self.consumer,
+            id: self.id.map(|id| id.as_uuid()),
+            reason: self.reason.as_str(),
+            error: without_nul(&self.error),
+            attempts: i32::try_from(attempts).unwrap_or(i32::MAX),
+            source: without_nul(&self.source),
+            transport_id: self.origin.transport_id.as_deref().map(without_nul),
+            topic: without_nul(&self.message.topic),
+            key: self.message.key.as_deref(),
+            headers: headers_json(&self.message.headers),
+            payload: self.message.payload.as_deref(),
+        }
+    }
+}
+
+/// PostgreSQL's text cannot hold the character NUL; bytes that must stay as they are go into `bytea`.
+fn without_nul(text: &str) -> String {
+    text.replace('\0', "\u{fffd}")
+}
+
+/// A list of `[name, value]`; JSON escapes NUL, and what is not UTF-8 stands as hex.
+fn headers_json(headers: &Headers) -> String {
+    let value = |bytes: &Bytes| match std::str::from_utf8(bytes) {
+        Ok(text) => Value::from(text),
+        Err(_) => json!({ "hex": hex(bytes) }),
+    };
+    let pairs = headers.iter().map(|(name, bytes)| json!([name, bytes.map(value)]));
+    Value::Array(pairs.collect()).to_string()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// An error with all that caused it, without saying one thing twice.
+pub(crate) fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let cause_text = cause.to_string();
+        if !text.ends_with(&cause_text) {
+            text.push_str(": ");
+            text.push_str(&cause_text);
+        }
+        next = cause.source();
+    }
+    text
+}

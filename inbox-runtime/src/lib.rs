@@ -1,0 +1,48 @@
+#![doc = include_str!("../README.md")]
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+#[doc(hidden)]
+#[path = "private.rs"]
+pub mod __private;
+pub mod broker;
+mod database;
+mod engine;
+mod vocabulary;
+
+#[cfg(feature = "postgres")]
+#[cfg_attr(docsrs, doc(cfg(feature = "postgres")))]
+pub use database::postgres::pool as postgres;
+#[cfg(feature = "sqlite")]
+#[cfg_attr(docsrs, doc(cfg(feature = "sqlite")))]
+pub use database::sqlite::pool as sqlite;
+
+pub use bytes::Bytes;
+pub use inbox_macros::idempotent_consumer;
+pub use uuid::Uuid;
+
+pub use crate::{
+    engine::{
+        contract::database::{InboxDatabase, MigrateError},
+        heart::{
+            consumer::{Location, Registration},
+            context::{MessageContext, Requirements},
+            extract::{FromMessage, Header, Json, Key, NamedHeader, OptionalFromMessage, State},
+            inbox::{AsInbox, Inbox, InboxBuilder},
+            registry::{StartError, StartProblem},
+        },
+        services::{
+            dispatch::{BuildError, ConsumerFailure, Dispatched, Dispatcher, DispatcherBuilder, Route},
+            intake::{Intake, Mismatch, Unmatched},
+            runner::{RunError, Runner},
+        },
+    },
+    vocabulary::{
+        config::{CommitLevel, InvalidIdentifier, Isolation},
+        error::{BoxError, FailureKind, Fault, PanicPayload, ProcessError, Rejection, Unsound},
+        headers::{HeaderError, HeaderProblem, Headers},
+        id::{InvalidId, MessageId},
+        identity::{EventTypeFrom, IdFrom, NoId},
+        message::Message,
+        outcome::{HandlerResult, Outcome, Reply},
+    },
+};

@@ -1,0 +1,33 @@
+//! What generated code and the sealed traits name. Not for users; no stability.
+
+pub use inventory;
+
+pub use core::time::Duration;
+pub use std::{
+    boxed::Box,
+    option::Option::{self, None, Some},
+    result::Result::{self, Err, Ok},
+    string::String,
+};
+
+pub use futures_core::future::BoxFuture;
+
+#[cfg(feature = "_failpoints")]
+pub use crate::engine::heart::probe::{POINTS, set_probe};
+pub use crate::{
+    engine::{
+        contract::database::{Claim, Claimed, DeadLetterRow, Dialect, Guarded, Recorded, SqlFault},
+        heart::{
+            consumer::{Consumer, Facts, Invoke, Location, Registration, TransactionParameter, conclude, extract, require},
+            context::{MessageContext, Requirements},
+            direct::direct,
+            inbox::AsInbox,
+        },
+    },
+    vocabulary::{
+        config::{Isolation, Options},
+        error::{Fault, ProcessError},
+        id::MessageId,
+        outcome::{HandlerResult, Outcome, Recorded as RecordedReply},
+    },
+};

@@ -1,0 +1,140 @@
+use std::{fmt, time::Duration};
+
+/// The isolation level of a consumer's transactions.
+///
+/// Without one, the database's (or the role's) default holds. Under the two stricter levels a concurrent duplicate meets a
+/// serialization failure instead of an empty claim; the attempt is then repeated, inside.
+///
+/// SQLite has one level, which is serializable: there every value is met.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Isolation {
+    /// `READ COMMITTED`.
+    ReadCommitted,
+    /// `REPEATABLE READ`.
+    RepeatableRead,
+    /// `SERIALIZABLE`.
+    Serializable,
+}
+
+/// How far a commit has to reach before it counts, on PostgreSQL. It is set inside each transaction, right before its
+/// COMMIT, so that neither a role's default nor a body's `SET` decides it. Nothing weaker is offered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum CommitLevel {
+    /// `synchronous_commit = on`: flushed here, and on the synchronous standbys where there are some.
+    #[default]
+    On,
+    /// `synchronous_commit = remote_apply`: also visible on the synchronous standbys.
+    RemoteApply,
+}
+
+impl CommitLevel {
+    #[cfg(feature = "postgres")]
+    pub(crate) const fn sql(self) -> &'static str {
+        match self {
+            Self::On => "on",
+            Self::RemoteApply => "remote_apply",
+        }
+    }
+}
+
+/// What an `Inbox` may be told.
+#[derive(Debug, Clone)]
+#[doc(hidden)]
+pub struct Options {
+    /// How long a claim waits for another delivery of the same message.
+    pub(crate) claim_wait: Duration,
+    /// How long a body may run; `None`: as long as it likes. A consumer's own `timeout` comes first.
+    pub(crate) body_timeout: Option<Duration>,
+    /// How long each of our own steps (begin, claim, guard, commit, rollback) may take before its connection is given up.
+    pub(crate) step_timeout: Duration,
+    /// How long an unknown commit outcome is settled for, in place.
+    pub(crate) settle_timeout: Duration,
+    /// How often a serialization failure is answered by another attempt, inside.
+    pub(crate) conflict_retries: u32,
+    /// Whether session state (roles, settings, advisory locks, temporary tables) is reset after each transaction.
+    pub(crate) reset_session: bool,
+    /// Whether a server that may lose commits in a crash is accepted (`fsync = off`; SQLite's `synchronous` below FULL).
+    pub(crate) allow_unsafe_durability: bool,
+    pub(crate) commit_level: CommitLevel,
+    pub(crate) tables: Tables,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            claim_wait: Duration::from_secs(2),
+            body_timeout: None,
+            step_timeout: Duration::from_secs(30),
+            settle_timeout: Duration::from_secs(20),
+            conflict_retries: 10,
+            reset_session: true,
+            allow_unsafe_durability: false,
+            commit_level: CommitLevel::On,
+            tables: Tables::default(),
+        }
+    }
+}
+
+/// Where the inbox's tables stand.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Tables {
+    pub(crate) schema: Option<Identifier>,
+    pub(crate) prefix: Option<Identifier>,
+}
+
+impl Tables {
+    pub(crate) fn prefix(&self) -> &str {
+        self.prefix.as_ref().map_or("", Identifier::as_str)
+    }
+}
+
+/// A plain SQL identifier: a letter or `_`, then letters, digits and `_`; it needs no escaping anywhere.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Identifier(String);
+
+impl Identifier {
+    /// PostgreSQL cuts identifiers after 63 bytes; the longest name that we put behind a prefix takes 24 of them.
+    pub(crate) const MAX: usize = 39;
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for Identifier {
+    type Error = InvalidIdentifier;
+
+    fn try_from(text: String) -> Result<Self, InvalidIdentifier> {
+        let good = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let starts = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+        if starts && text.chars().all(good) && text.len() <= Self::MAX { Ok(Self(text)) } else { Err(InvalidIdentifier { found: text }) }
+    }
+}
+
+/// A schema name or table prefix that is not a plain identifier.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct InvalidIdentifier {
+    /// What was given.
+    pub found: String,
+}
+
+impl fmt::Display for InvalidIdentifier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (found, most) = (&self.found, Identifier::MAX);
+        write!(f, "`{found}` cannot be a schema or a table prefix: write at most {most} letters, digits and `_`, not starting with a digit")
+    }
+}
+
+impl std::error::Error for InvalidIdentifier {}
+
+/// The longest consumer name, in bytes.
+pub(crate) const MAX_NAME: usize = 128;
+
+/// Whether a text may be a consumer name. The attribute checks the same at compile time.
+pub(crate) fn is_consumer_name(name: &str) -> bool {
+    let good = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '.' | '_' | '-');
+    !name.is_empty() && name.len() <= MAX_NAME && name.chars().all(good)
+}

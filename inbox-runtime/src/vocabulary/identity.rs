@@ -1,0 +1,209 @@
+//! Where a message carries its id and its event type: one explicit choice per subscription, without a default and a chain.
+
+use std::borrow::Cow;
+
+use super::{
+    headers::HeaderError,
+    id::{InvalidId, MessageId},
+    message::Message,
+};
+
+/// Where a subscription takes the id of a message from.
+///
+/// There is no default, and no chain of places to look in: a republish that lacks one of them would get a second identity. A
+/// message without a usable id is not run and not given one; it becomes a dead letter with that reason.
+///
+/// ```
+/// use inbox_runtime::IdFrom;
+///
+/// let plain = IdFrom::header("event-id");                       // a UUID in a header
+/// let nested = IdFrom::json_pointer("/meta/id");                // a UUID in the payload
+/// let opaque = IdFrom::header("order-no").text("orders-api");   // any text, unique within that source
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IdFrom {
+    place: Place,
+    format: Format,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Place {
+    Header(Cow<'static, str>),
+    JsonPointer(Cow<'static, str>),
+    CloudEvents,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Format {
+    Uuid,
+    Text { source: String },
+}
+
+impl IdFrom {
+    const fn at(place: Place) -> Self {
+        Self { place, format: Format::Uuid }
+    }
+
+    /// A header. The same name twice with one value counts once; with two values the message is a dead letter.
+    pub fn header(name: impl Into<Cow<'static, str>>) -> Self {
+        Self::at(Place::Header(name.into()))
+    }
+
+    /// A place in a JSON payload, as an RFC 6901 pointer: `/meta/id`. Strings and integers are taken.
+    pub fn json_pointer(pointer: impl Into<Cow<'static, str>>) -> Self {
+        Self::at(Place::JsonPointer(pointer.into()))
+    }
+
+    /// `CloudEvents` 1.0: `id` and `source`, from the headers `ce_id`/`ce_source` or `ce-id`/`ce-source` (binary mode) or the payload
+    /// (structured mode). Both together are the identity, as the specification says. If both modes carry one, they must agree.
+    #[must_use]
+    pub const fn cloud_events() -> Self {
+        Self::at(Place::CloudEvents)
+    }
+
+    /// Debezium's outbox event router: the header `id`, a UUID.
+    #[must_use]
+    pub const fn debezium_outbox() -> Self {
+        Self::at(Place::Header(Cow::Borrowed("id")))
+    }
+
+    /// The AMQP property `message_id`, a UUID unless [`IdFrom::text`] is added. Adapters pass it as the header `message_id`.
+    #[must_use]
+    pub const fn amqp_message_id() -> Self {
+        Self::at(Place::Header(Cow::Borrowed("message_id")))
+    }
+
+    /// The header `Nats-Msg-Id`, a UUID unless [`IdFrom::text`] is added.
+    #[must_use]
+    pub const fn nats_msg_id() -> Self {
+        Self::at(Place::Header(Cow::Borrowed("Nats-Msg-Id")))
+    }
+
+    /// The id is any text, unique within `source`: see [`MessageId::from_text`]. Without this it must be a UUID. `source` is part
+    /// of the identity for good, like a consumer's name.
+    #[must_use]
+    pub fn text(mut self, source: impl Into<String>) -> Self {
+        self.format = Format::Text { source: source.into() };
+        self
+    }
+
+    /// The id of this message.
+    ///
+    /// # Errors
+    ///
+    /// [`NoId`] with the reason that goes into the dead letter.
+    pub fn read(&self, message: &Message) -> Result<MessageId, NoId> {
+        match &self.place {
+            Place::Header(name) => {
+                self.parse(message.headers.text(name)?.ok_or_else(|| NoId::Missing { place: format!("header `{name}`") })?)
+            }
+            Place::JsonPointer(pointer) => self.parse(&json_text(&json(message)?, pointer)?),
+            Place::CloudEvents => cloud_event(message),
+        }
+    }
+
+    fn parse(&self, text: &str) -> Result<MessageId, NoId> {
+        match &self.format {
+            Format::Uuid => MessageId::parse(text),
+            Format::Text { source } => MessageId::from_text(source, text),
+        }
+        .map_err(NoId::Invalid)
+    }
+}
+
+fn json(message: &Message) -> Result<serde_json::Value, NoId> {
+    serde_json::from_slice(message.payload.as_deref().unwrap_or_default()).map_err(|e| NoId::NotJson { cause: e.to_string() })
+}
+
+fn json_text(value: &serde_json::Value, pointer: &str) -> Result<String, NoId> {
+    match value.pointer(pointer) {
+        Some(serde_json::Value::String(text)) => Ok(text.clone()),
+        Some(serde_json::Value::Number(number)) if number.is_u64() || number.is_i64() => Ok(number.to_string()),
+        Some(serde_json::Value::Null) | None => Err(NoId::Missing { place: format!("payload at `{pointer}`") }),
+        Some(_) => Err(NoId::WrongType { pointer: pointer.to_owned() }),
+    }
+}
+
+fn cloud_event(message: &Message) -> Result<MessageId, NoId> {
+    let headers = &message.headers;
+    let mut found: Vec<MessageId> = Vec::new();
+    for (id, source) in [("ce_id", "ce_source"), ("ce-id", "ce-source")] {
+        if let Some(id) = headers.text(id)? {
+            let source = headers.text(source)?.ok_or_else(|| NoId::Missing { place: format!("header `{source}`") })?;
+            found.push(MessageId::from_text(source, id).map_err(NoId::Invalid)?);
+        }
+    }
+    // A binary-mode payload may be anything; only one that says it is a CloudEvent carries an id of its own.
+    if let Ok(event) = json(message)
+        && event.pointer("/specversion").is_some()
+    {
+        let (id, source) = (json_text(&event, "/id")?, json_text(&event, "/source")?);
+        found.push(MessageId::from_text(&source, &id).map_err(NoId::Invalid)?);
+    }
+    let first =
+        *found.first().ok_or_else(|| NoId::Missing { place: "header `ce_id`, and the payload is no structured CloudEvent".to_owned() })?;
+    if found.iter().any(|other| *other != first) { Err(NoId::Contradiction) } else { Ok(first) }
+}
+
+/// Why a message has no usable id.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NoId {
+    /// It is not where the subscription says.
+    #[error("the message has no id: {place} is missing")]
+    Missing {
+        /// The place.
+        place: String,
+    },
+    /// The header cannot be used.
+    #[error("the message has no usable id: {0}")]
+    Header(#[from] HeaderError),
+    /// The text is no id.
+    #[error("the message has no usable id: {0}")]
+    Invalid(#[source] InvalidId),
+    /// The payload is not JSON.
+    #[error("the message has no usable id: its payload is not JSON: {cause}")]
+    NotJson {
+        /// The parser's text.
+        cause: String,
+    },
+    /// Neither a string nor an integer.
+    #[error("the message has no usable id: the payload at `{pointer}` is neither a string nor an integer")]
+    WrongType {
+        /// The place.
+        pointer: String,
+    },
+    /// Two different ids in one message.
+    #[error("the message has two different ids")]
+    Contradiction,
+}
+
+/// Where a subscription takes the event type of a message from. Only consumers with `event = ".."` ask.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EventTypeFrom(EventPlace);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum EventPlace {
+    Header(Cow<'static, str>),
+    JsonPointer(Cow<'static, str>),
+}
+
+impl EventTypeFrom {
+    /// A header, as in `ce_type` or Debezium's `eventType`.
+    pub fn header(name: impl Into<Cow<'static, str>>) -> Self {
+        Self(EventPlace::Header(name.into()))
+    }
+
+    /// A place in a JSON payload, as an RFC 6901 pointer.
+    pub fn json_pointer(pointer: impl Into<Cow<'static, str>>) -> Self {
+        Self(EventPlace::JsonPointer(pointer.into()))
+    }
+
+    /// The event type; `None` when the message has none that can be read.
+    pub(crate) fn read(&self, message: &Message) -> Option<String> {
+        match &self.0 {
+            EventPlace::Header(name) => message.headers.text(name).ok().flatten().map(str::to_owned),
+            EventPlace::JsonPointer(pointer) => json_text(&json(message).ok()?, pointer).ok(),
+        }
+    }
+}

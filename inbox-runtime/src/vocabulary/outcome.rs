@@ -1,0 +1,122 @@
+use serde::{Serialize, de::DeserializeOwned};
+
+use super::error::BoxError;
+
+/// What became of a message: its effect is in the database once, in both cases.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum Outcome<T> {
+    /// The body ran and its transaction is committed.
+    Applied(T),
+    /// This consumer had applied this id before; the body did not run. Holds the recorded reply, if the consumer replies.
+    Duplicate(T),
+}
+
+impl<T> Outcome<T> {
+    /// The value, whichever way it came.
+    pub fn into_inner(self) -> T {
+        match self {
+            Self::Applied(value) | Self::Duplicate(value) => value,
+        }
+    }
+
+    /// Whether this very call applied the effect.
+    #[must_use]
+    pub const fn is_applied(&self) -> bool {
+        matches!(self, Self::Applied(_))
+    }
+}
+
+/// An answer that is stored in the inbox row and given back to every duplicate.
+///
+/// It is kept as JSON, so `T` has to survive a round trip through `serde_json`. On PostgreSQL it is a `jsonb` column, which
+/// cannot hold the character NUL.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reply<T>(pub T);
+
+/// What an idempotent consumer may return: `Result<(), E>` or `Result<Reply<T>, E>`.
+#[diagnostic::on_unimplemented(
+    message = "an idempotent consumer cannot return `{Self}`",
+    label = "expected `Result<T, E>`, where `E` is a `std::error::Error + Send + Sync + 'static`",
+    note = "`T` is `()`, or `Reply<_>` when the caller needs an answer that duplicates get too"
+)]
+pub trait HandlerResult: Send + 'static {
+    /// What the caller gets: `()` or the `T` of `Reply<T>`.
+    type Value: Send + 'static;
+    /// The handler's own error.
+    type Error: Into<BoxError> + Send + 'static;
+
+    #[doc(hidden)]
+    fn split(self) -> Result<Self::Value, Self::Error>;
+    #[doc(hidden)]
+    fn encode(value: &Self::Value) -> Result<Option<String>, serde_json::Error>;
+    #[doc(hidden)]
+    fn decode(recorded: Option<&str>) -> Result<Self::Value, serde_json::Error>;
+}
+
+impl<T, E> HandlerResult for Result<T, E>
+where
+    T: Recorded,
+    E: Into<BoxError> + Send + 'static,
+{
+    type Value = T::Value;
+    type Error = E;
+
+    fn split(self) -> Result<T::Value, E> {
+        self.map(T::into_value)
+    }
+
+    fn encode(value: &T::Value) -> Result<Option<String>, serde_json::Error> {
+        T::encode(value)
+    }
+
+    fn decode(recorded: Option<&str>) -> Result<T::Value, serde_json::Error> {
+        T::decode(recorded)
+    }
+}
+
+/// What is kept of a body's answer.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "an idempotent consumer cannot answer with `{Self}`",
+    label = "expected `()` or `Reply<_>`",
+    note = "an answer is stored in the inbox row and given back to duplicates: wrap it in `Reply<_>`"
+)]
+pub trait Recorded: Send + 'static {
+    type Value: Send + 'static;
+
+    fn into_value(self) -> Self::Value;
+    fn encode(value: &Self::Value) -> Result<Option<String>, serde_json::Error>;
+    fn decode(recorded: Option<&str>) -> Result<Self::Value, serde_json::Error>;
+}
+
+impl Recorded for () {
+    type Value = ();
+
+    fn into_value(self) {}
+
+    fn encode((): &()) -> Result<Option<String>, serde_json::Error> {
+        Ok(None)
+    }
+
+    fn decode(_recorded: Option<&str>) -> Result<(), serde_json::Error> {
+        Ok(())
+    }
+}
+
+impl<T: Serialize + DeserializeOwned + Send + 'static> Recorded for Reply<T> {
+    type Value = T;
+
+    fn into_value(self) -> T {
+        self.0
+    }
+
+    fn encode(value: &T) -> Result<Option<String>, serde_json::Error> {
+        serde_json::to_string(value).map(Some)
+    }
+
+    fn decode(recorded: Option<&str>) -> Result<T, serde_json::Error> {
+        // A row without a reply reads as `null`: right for `Reply<Option<_>>`, and a clear error for the rest.
+        serde_json::from_str(recorded.unwrap_or("null"))
+    }
+}
