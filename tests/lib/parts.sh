@@ -103,5 +103,5 @@ part_package() {
 
 part_deny() {
     command -v cargo-deny >/dev/null || skip 'cargo-deny is not installed'
-    cargo deny --all-features check bans licenses sources
+    cargo deny check bans licenses sources
 }

@@ -95,14 +95,15 @@ fn run(function: &Function, shape: &Shape, private: &TokenStream) -> TokenStream
 
 /// The function that everybody may call.
 fn entry(function: &Function, shape: &Shape, private: &TokenStream, consumer: &Ident) -> TokenStream {
-    let answer = ask_result(shape, private, quote!(answer()));
-    let at = ask_transaction(shape, private, quote!(at(__tx)));
+    let result = &shape.result;
     let names = names(&shape.extractors);
     let name = &function.sig.ident;
     let signature = entry_signature(function, shape, private);
-    let direct = quote!(#private::direct(inbox, &#consumer, id, #answer, move |__tx| #name::__run(#at, #(#names),*)).await);
-    let direct = tokens::between(tokens::ends(&shape.result), direct);
-    quote!(#signature { #direct })
+    quote! {
+        #signature {
+            #private::direct::<_, #result, _>(inbox, &#consumer, id, move |__tx| #name::__run(__tx, #(#names),*)).await
+        }
+    }
 }
 
 pub(crate) fn entry_signature(function: &Function, shape: &Shape, private: &TokenStream) -> TokenStream {
@@ -129,7 +130,7 @@ pub(crate) fn entry_signature(function: &Function, shape: &Shape, private: &Toke
         #[allow(dead_code, clippy::missing_errors_doc)]
         #vis async fn #name<__Inbox>(inbox: &__Inbox, id: #private::MessageId, #(#names: #types),*) -> #outcome
         where
-            __Inbox: #private::AsInbox<#database> + ?::core::marker::Sized,
+            __Inbox: #private::AsInbox<#database>,
     }
 }
 
@@ -140,9 +141,7 @@ fn register(function: &Function, model: &Model, consumer: &Ident) -> TokenStream
     let cfg = repeated(function, &[Kind::Cfg]);
     let quiet = quiet(function);
     let database = ask_transaction(shape, private, quote!(Database));
-    let answer = ask_result(shape, private, quote!(answer()));
-    let at = ask_transaction(shape, private, quote!(at(__tx)));
-    let types = types(&shape.extractors);
+    let (types, result) = (types(&shape.extractors), &shape.result);
     let facts = write_facts(facts, private, name);
     quote! {
         #cfg
@@ -151,7 +150,7 @@ fn register(function: &Function, model: &Model, consumer: &Ident) -> TokenStream
         static #consumer: #private::Consumer<#database> = #private::Consumer::new(
             #facts,
             |__tx, __cx| ::std::boxed::Box::pin(async move {
-                #private::conclude(#answer, #name::__run(#at, #(#private::extract::<#types>(__cx)?),*).await)
+                #private::conclude::<#result>(#name::__run(__tx, #(#private::extract::<#types>(__cx)?),*).await)
             }),
             |__requirements| {
                 #(#private::require::<#types>(__requirements);)*

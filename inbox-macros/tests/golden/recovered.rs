@@ -1,0 +1,36 @@
+::core::compile_error! { "unknown argument `nmae`; did you mean `name`?" }
+#[doc = "The consumer `charge`: its durable name, its body without the inbox, its registration."]
+#[allow(dead_code, missing_debug_implementations, non_camel_case_types)]
+struct charge {}
+impl charge {
+    #[doc = r" The durable name, as it is stored in the inbox."]
+    #[allow(dead_code)]
+    const NAME: &'static ::core::primitive::str = "charge";
+    #[allow(dead_code, unused_variables)]
+    #[doc = "The function as written, **without the inbox**: nothing is claimed, nothing is committed, and a second call applies a second effect. For unit tests.\n\n"]
+    #[allow(clippy::missing_errors_doc)]
+    async fn body(tx: &mut Transaction<'_, Postgres>, Json(order): Json<Order>) -> Result<(), Error> {
+        Ok(())
+    }
+    #[allow(dead_code)]
+    fn registration() -> ::inbox_runtime::__private::Registration {
+        ::core::unimplemented!()
+    }
+}
+#[allow(unused_variables)]
+#[doc = "\n\nApplies its effect once for the message `id`: the effect and the row in the inbox are one commit, and a message that was applied before is answered without running the body.\n\n# Errors\n\nWhat the body returned, or what kept it from running or committing. Nothing is applied then, unless the error says that the outcome is unknown."]
+#[allow(dead_code, clippy::missing_errors_doc)]
+async fn charge<__Inbox>(
+    inbox: &__Inbox,
+    id: ::inbox_runtime::__private::MessageId,
+    order: Json<Order>,
+) -> ::core::result::Result<
+    ::inbox_runtime::__private::Outcome<<Result<(), Error> as ::inbox_runtime::__private::HandlerResult>::Value>,
+    ::inbox_runtime::__private::ProcessError<<Result<(), Error> as ::inbox_runtime::__private::HandlerResult>::Error>,
+>
+where
+    __Inbox:
+        ::inbox_runtime::__private::AsInbox<<Transaction<'static, Postgres> as ::inbox_runtime::__private::TransactionParameter>::Database>,
+{
+    ::core::unimplemented!()
+}
