@@ -22,8 +22,6 @@ pub(crate) fn expand(model: &Model, function: &Function) -> TokenStream {
     let run = run(function, shape, private);
     let registration = quote! {
         /// The registration, for a registry that is filled by hand.
-        #[allow(dead_code)]
-        #[must_use]
         #fixed const fn registration() -> #private::Registration {
             #private::Registration::new(&#consumer)
         }
@@ -45,13 +43,12 @@ pub(crate) fn handle(function: &Function, consumer: &LitStr, items: &TokenStream
         #docs
         #cfg
         #hidden
-        #[allow(dead_code, missing_debug_implementations, non_camel_case_types)]
+        #[allow(missing_debug_implementations, non_camel_case_types)]
         #vis struct #name {}
 
         #cfg
         impl #name {
             /// The durable name, as it is stored in the inbox.
-            #[allow(dead_code)]
             #vis const NAME: &'static ::core::primitive::str = #consumer;
             #items
         }
@@ -82,7 +79,7 @@ fn run(function: &Function, shape: &Shape, private: &TokenStream) -> TokenStream
     let name = &function.sig.ident;
     let at_name = generated_at(name.span());
     let tx = Ident::new("__tx", at_name);
-    let boxed = quote_spanned!(at_name=> ::std::boxed::Box::pin(Self::body(#tx, #(#names),*)));
+    let boxed = quote_spanned!(at_name=> #private::Box::pin(Self::body(#tx, #(#names),*)));
     quote! {
         #quiet
         fn __run<'__tx>(
@@ -110,7 +107,7 @@ pub(crate) fn entry_signature(function: &Function, shape: &Shape, private: &Toke
     let database = ask_transaction(shape, private, quote!(Database));
     let (value, error) = (ask_result(shape, private, quote!(Value)), ask_result(shape, private, quote!(Error)));
     let outcome = tokens::between(tokens::ends(&shape.result), quote! {
-        ::core::result::Result<#private::Outcome<#value>, #private::ProcessError<#error>>
+        #private::Result<#private::Outcome<#value>, #private::ProcessError<#error>>
     });
     let (names, types) = (names(&shape.extractors), types(&shape.extractors));
     let name = &function.sig.ident;
@@ -149,7 +146,7 @@ fn register(function: &Function, model: &Model, consumer: &Ident) -> TokenStream
         #[allow(non_upper_case_globals)]
         static #consumer: #private::Consumer<#database> = #private::Consumer::new(
             #facts,
-            |__tx, __cx| ::std::boxed::Box::pin(async move {
+            |__tx, __cx| #private::Box::pin(async move {
                 #private::conclude::<#result>(#name::__run(__tx, #(#private::extract::<#types>(__cx)?),*).await)
             }),
             |__requirements| {
@@ -158,17 +155,15 @@ fn register(function: &Function, model: &Model, consumer: &Ident) -> TokenStream
         );
 
         #cfg
-        const _: () = {
-            #private::inventory::submit! { #name::registration() }
-        };
+        #private::inventory::submit! { #name::registration() }
     }
 }
 
 fn write_facts(facts: &Facts, private: &TokenStream, at: &Ident) -> TokenStream {
-    let Facts { name, aliases, topics, event, isolation, timeout } = facts;
+    let Facts { aliases, topics, event, isolation, timeout, .. } = facts;
     let option = |value: Option<TokenStream>| match value {
-        Some(value) => quote!(::core::option::Option::Some(#value)),
-        None => quote!(::core::option::Option::None),
+        Some(value) => quote!(#private::Some(#value)),
+        None => quote!(#private::None),
     };
     let event = option(event.as_ref().map(ToTokens::to_token_stream));
     let isolation = option(isolation.as_ref().map(|level| quote!(#private::Isolation::#level)));
@@ -186,7 +181,7 @@ fn write_facts(facts: &Facts, private: &TokenStream, at: &Ident) -> TokenStream 
     };
     quote! {
         #private::Facts {
-            name: #name,
+            name: #at::NAME,
             aliases: &[#(#aliases),*],
             topics: &[#(#topics),*],
             event: #event,

@@ -27,6 +27,7 @@ pub(crate) fn parse(item: TokenStream) -> Parsed {
         let attrs = Attribute::parse_all(input)?;
         let vis = input.parse()?;
         if let Some(keyword) = other_item(input) {
+            input.parse::<TokenStream>()?;
             return Ok(Parsed::Other(keyword));
         }
         let sig = input.parse()?;

@@ -1,12 +1,11 @@
 #[doc = "The consumer `ledger`: its durable name, its body without the inbox, its registration."]
 #[cfg(feature = "ledger")]
 #[cfg_attr(docsrs, doc(hidden))]
-#[allow(dead_code, missing_debug_implementations, non_camel_case_types)]
+#[allow(missing_debug_implementations, non_camel_case_types)]
 pub(crate) struct r#type {}
 #[cfg(feature = "ledger")]
 impl r#type {
     #[doc = r" The durable name, as it is stored in the inbox."]
-    #[allow(dead_code)]
     pub(crate) const NAME: &'static ::core::primitive::str = "ledger";
     #[doc = "The function as written, **without the inbox**: nothing is claimed, nothing is committed, and a second call applies a second effect. For unit tests.\n\n"]
     #[doc = " Writes the ledger."]
@@ -33,8 +32,6 @@ impl r#type {
         Ok(Reply(total))
     }
     #[doc = r" The registration, for a registry that is filled by hand."]
-    #[allow(dead_code)]
-    #[must_use]
     pub(crate) const fn registration() -> crate::facade::__private::Registration {
         crate::facade::__private::Registration::new(&__consumer_type)
     }
@@ -48,7 +45,7 @@ impl r#type {
         arg4: State<(Clock, Zone)>,
         id2: Header<Tenant>,
     ) -> crate::facade::__private::BoxFuture<'__tx, Result<Reply<u64>, LedgerError>> {
-        ::std::boxed::Box::pin(Self::body(__tx, arg1, key, arg3, arg4, id2))
+        crate::facade::__private::Box::pin(Self::body(__tx, arg1, key, arg3, arg4, id2))
     }
 }
 #[cfg(feature = "ledger")]
@@ -71,7 +68,7 @@ pub(crate) async fn r#type<__Inbox>(
     arg3: MessageId,
     arg4: State<(Clock, Zone)>,
     id2: Header<Tenant>,
-) -> ::core::result::Result<
+) -> crate::facade::__private::Result<
     crate::facade::__private::Outcome<<Result<Reply<u64>, LedgerError> as crate::facade::__private::HandlerResult>::Value>,
     crate::facade::__private::ProcessError<<Result<Reply<u64>, LedgerError> as crate::facade::__private::HandlerResult>::Error>,
 >
@@ -91,16 +88,16 @@ static __consumer_type: crate::facade::__private::Consumer<
     <Transaction<'static, Sqlite> as crate::facade::__private::TransactionParameter>::Database,
 > = crate::facade::__private::Consumer::new(
     crate::facade::__private::Facts {
-        name: "ledger",
+        name: r#type::NAME,
         aliases: &["books", "journal"],
         topics: &["orders", "refunds"],
-        event: ::core::option::Option::Some("OrderPlaced"),
-        isolation: ::core::option::Option::Some(crate::facade::__private::Isolation::Serializable),
-        timeout: ::core::option::Option::Some(crate::facade::__private::Duration::from_millis(1500u64)),
+        event: crate::facade::__private::Some("OrderPlaced"),
+        isolation: crate::facade::__private::Some(crate::facade::__private::Isolation::Serializable),
+        timeout: crate::facade::__private::Some(crate::facade::__private::Duration::from_millis(1500u64)),
         location: crate::facade::__private::Location { file: ::core::file!(), line: ::core::line!(), module: ::core::module_path!() },
     },
     |__tx, __cx| {
-        ::std::boxed::Box::pin(async move {
+        crate::facade::__private::Box::pin(async move {
             crate::facade::__private::conclude::<Result<Reply<u64>, LedgerError>>(
                 r#type::__run(
                     __tx,
@@ -123,6 +120,4 @@ static __consumer_type: crate::facade::__private::Consumer<
     },
 );
 #[cfg(feature = "ledger")]
-const _: () = {
-    crate::facade::__private::inventory::submit! { r#type :: registration () }
-};
+crate::facade::__private::inventory::submit! { r#type :: registration () }

@@ -1,9 +1,8 @@
 #[doc = "The consumer `billing`: its durable name, its body without the inbox, its registration."]
-#[allow(dead_code, missing_debug_implementations, non_camel_case_types)]
+#[allow(missing_debug_implementations, non_camel_case_types)]
 pub struct charge {}
 impl charge {
     #[doc = r" The durable name, as it is stored in the inbox."]
-    #[allow(dead_code)]
     pub const NAME: &'static ::core::primitive::str = "billing";
     #[doc = "The function as written, **without the inbox**: nothing is claimed, nothing is committed, and a second call applies a second effect. For unit tests.\n\n"]
     #[doc = " Charges an account."]
@@ -12,8 +11,6 @@ impl charge {
         Ok(())
     }
     #[doc = r" The registration, for a registry that is filled by hand."]
-    #[allow(dead_code)]
-    #[must_use]
     pub const fn registration() -> ::inbox_runtime::__private::Registration {
         ::inbox_runtime::__private::Registration::new(&__consumer_charge)
     }
@@ -21,7 +18,7 @@ impl charge {
         __tx: &'__tx mut Transaction<'_, Postgres>,
         order: Json<Order>,
     ) -> ::inbox_runtime::__private::BoxFuture<'__tx, Result<(), Error>> {
-        ::std::boxed::Box::pin(Self::body(__tx, order))
+        ::inbox_runtime::__private::Box::pin(Self::body(__tx, order))
     }
 }
 #[doc = " Charges an account."]
@@ -31,7 +28,7 @@ pub async fn charge<__Inbox>(
     inbox: &__Inbox,
     id: ::inbox_runtime::__private::MessageId,
     order: Json<Order>,
-) -> ::core::result::Result<
+) -> ::inbox_runtime::__private::Result<
     ::inbox_runtime::__private::Outcome<<Result<(), Error> as ::inbox_runtime::__private::HandlerResult>::Value>,
     ::inbox_runtime::__private::ProcessError<<Result<(), Error> as ::inbox_runtime::__private::HandlerResult>::Error>,
 >
@@ -47,16 +44,16 @@ static __consumer_charge: ::inbox_runtime::__private::Consumer<
     <Transaction<'static, Postgres> as ::inbox_runtime::__private::TransactionParameter>::Database,
 > = ::inbox_runtime::__private::Consumer::new(
     ::inbox_runtime::__private::Facts {
-        name: "billing",
+        name: charge::NAME,
         aliases: &[],
         topics: &["orders"],
-        event: ::core::option::Option::None,
-        isolation: ::core::option::Option::None,
-        timeout: ::core::option::Option::None,
+        event: ::inbox_runtime::__private::None,
+        isolation: ::inbox_runtime::__private::None,
+        timeout: ::inbox_runtime::__private::None,
         location: ::inbox_runtime::__private::Location { file: ::core::file!(), line: ::core::line!(), module: ::core::module_path!() },
     },
     |__tx, __cx| {
-        ::std::boxed::Box::pin(async move {
+        ::inbox_runtime::__private::Box::pin(async move {
             ::inbox_runtime::__private::conclude::<Result<(), Error>>(
                 charge::__run(__tx, ::inbox_runtime::__private::extract::<Json<Order>>(__cx)?).await,
             )
@@ -66,6 +63,4 @@ static __consumer_charge: ::inbox_runtime::__private::Consumer<
         ::inbox_runtime::__private::require::<Json<Order>>(__requirements);
     },
 );
-const _: () = {
-    ::inbox_runtime::__private::inventory::submit! { charge :: registration () }
-};
+::inbox_runtime::__private::inventory::submit! { charge :: registration () }

@@ -1,10 +1,9 @@
 ::core::compile_error! { "unknown argument `nmae`; did you mean `name`?" }
 #[doc = "The consumer `charge`: its durable name, its body without the inbox, its registration."]
-#[allow(dead_code, missing_debug_implementations, non_camel_case_types)]
+#[allow(missing_debug_implementations, non_camel_case_types)]
 struct charge {}
 impl charge {
     #[doc = r" The durable name, as it is stored in the inbox."]
-    #[allow(dead_code)]
     const NAME: &'static ::core::primitive::str = "charge";
     #[allow(dead_code, unused_variables)]
     #[doc = "The function as written, **without the inbox**: nothing is claimed, nothing is committed, and a second call applies a second effect. For unit tests.\n\n"]
@@ -24,7 +23,7 @@ async fn charge<__Inbox>(
     inbox: &__Inbox,
     id: ::inbox_runtime::__private::MessageId,
     order: Json<Order>,
-) -> ::core::result::Result<
+) -> ::inbox_runtime::__private::Result<
     ::inbox_runtime::__private::Outcome<<Result<(), Error> as ::inbox_runtime::__private::HandlerResult>::Value>,
     ::inbox_runtime::__private::ProcessError<<Result<(), Error> as ::inbox_runtime::__private::HandlerResult>::Error>,
 >
