@@ -2,3 +2,4 @@
 #![allow(missing_docs, reason = "test support")]
 
 pub mod database;
+pub mod watched;

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use proc_macro2::Ident;
+use proc_macro2::{Ident, Span, TokenStream};
 use syn::{LitStr, Path};
 
 use crate::{
@@ -14,25 +14,24 @@ use crate::{
 };
 
 /// Judges arguments and signature. With any mistake in either, what is left is a handle.
-pub(crate) fn check(args: Args, function: &Function, errors: &mut Errors) -> Result<Model, Handle> {
+pub(crate) fn check(args: Args, function: &Function, errors: &mut Errors) -> Result<Model, Box<Handle>> {
     let name = args.name.get().cloned();
-    let (facts, krate) = facts(args, errors);
+    let (facts, private) = facts(args, errors);
     for attr in function.attrs.iter().filter(|attr| attr.is_consumer()) {
         errors.at(attr, "`#[idempotent_consumer]` is applied twice; one function is one consumer");
     }
     let shape = signature::check(&function.sig, errors);
-    let private = krate.map(|path| krate::private(path.as_ref()));
     match (facts, shape, private) {
         (Some(facts), Some(shape), Some(private)) if errors.count() == 0 => Ok(Model { facts, shape, private }),
-        (_, shape, private) => Err(Handle { name, shape, private }),
+        (_, shape, private) => Err(Box::new(Handle { name, shape, private })),
     }
 }
 
-/// The arguments, and the path of the runtime: the default one, a given one, or none when it is wrong.
-fn facts(args: Args, errors: &mut Errors) -> (Option<Facts>, Option<Option<Path>>) {
+/// The arguments, and the runtime's private module: the default one, a given one, or none when its path is wrong.
+fn facts(args: Args, errors: &mut Errors) -> (Option<Facts>, Option<TokenStream>) {
     if !args.name.is_given() && !args.name_attempted {
         errors.push(syn::Error::new(
-            proc_macro2::Span::call_site(),
+            Span::call_site(),
             "missing `name`: every idempotent consumer needs a stable name, as in `#[idempotent_consumer(name = \"billing\")]`",
         ));
     }
@@ -46,16 +45,9 @@ fn facts(args: Args, errors: &mut Errors) -> (Option<Facts>, Option<Option<Path>
     let timeout = args.timeout.into_value().and_then(|text| timeout(&text, errors));
     let krate = args.krate.into_value().and_then(|path| check_crate(path, errors));
 
-    let krate = if krate_is_given { krate.map(Some) } else { Some(None) };
-    let facts = name.map(|name| Facts {
-        name,
-        aliases,
-        topics: topic.into_iter().chain(topics).collect(),
-        event,
-        isolation,
-        timeout,
-    });
-    (facts, krate)
+    let private = (krate.is_some() || !krate_is_given).then(|| krate::private(krate.as_ref()));
+    let facts = name.map(|name| Facts { name, aliases, topics: topic.into_iter().chain(topics).collect(), event, isolation, timeout });
+    (facts, private)
 }
 
 fn check_name(key: &str, name: LitStr, errors: &mut Errors) -> Option<LitStr> {
@@ -115,26 +107,21 @@ fn isolation(level: &LitStr, errors: &mut Errors) -> Option<Ident> {
         "repeatable read" => "RepeatableRead",
         "serializable" => "Serializable",
         _ => {
-            errors.at(
-                level,
-                format_args!(
-                    "`{text}` is not an isolation level; write `read committed`, `repeatable read` or `serializable`"
-                ),
-            );
+            errors
+                .at(level, format_args!("`{text}` is not an isolation level; write `read committed`, `repeatable read` or `serializable`"));
             return None;
         }
     };
-    Some(Ident::new(variant, proc_macro2::Span::call_site()))
+    Some(Ident::new(variant, Span::call_site()))
 }
 
 fn timeout(literal: &LitStr, errors: &mut Errors) -> Option<Duration> {
     let text = literal.value();
     let duration = duration::parse(&text);
     match duration {
-        None => errors.at(
-            literal,
-            format_args!("`{text}` is not a duration; write a number and a unit, as in `30s`, `15m`, `12h` or `7d`"),
-        ),
+        None => {
+            errors.at(literal, format_args!("`{text}` is not a duration; write a number and a unit, as in `30s`, `15m`, `12h` or `7d`"))
+        }
         Some(Duration::ZERO) => errors.at(literal, "`timeout` cannot be zero"),
         Some(_) => {}
     }
@@ -146,9 +133,6 @@ fn check_crate(path: Path, errors: &mut Errors) -> Option<Path> {
         return Some(path);
     }
     let text = path.segments.iter().map(|segment| segment.ident.to_string()).collect::<Vec<_>>().join("::");
-    errors.at(
-        &path,
-        format_args!("`crate` must be absolute: write `::{text}`, or `crate::{text}` for a module of this crate"),
-    );
+    errors.at(&path, format_args!("`crate` must be absolute: write `::{text}`, or `crate::{text}` for a module of this crate"));
     None
 }

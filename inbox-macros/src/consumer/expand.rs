@@ -106,9 +106,12 @@ fn entry(function: &Function, shape: &Shape, private: &TokenStream, consumer: &I
 pub(crate) fn entry_signature(function: &Function, shape: &Shape, private: &TokenStream) -> TokenStream {
     let database = ask_transaction(shape, private, quote!(Database));
     let (value, error) = (ask_result(shape, private, quote!(Value)), ask_result(shape, private, quote!(Error)));
-    let outcome = tokens::between(tokens::ends(&shape.result), quote! {
-        #private::Result<#private::Outcome<#value>, #private::ProcessError<#error>>
-    });
+    let outcome = tokens::between(
+        tokens::ends(&shape.result),
+        quote! {
+            #private::Result<#private::Outcome<#value>, #private::ProcessError<#error>>
+        },
+    );
     let (names, types) = (names(&shape.extractors), types(&shape.extractors));
     let name = &function.sig.ident;
     let vis = generated_vis(&function.vis);

@@ -53,9 +53,7 @@ fn other_item(input: ParseStream<'_>) -> Option<TokenTree> {
     while let Ok(token) = ahead.parse::<TokenTree>() {
         let qualifier = match &token {
             TokenTree::Ident(ident) if ident == "fn" => return None,
-            TokenTree::Ident(ident) => {
-                ["const", "async", "gen", "unsafe", "safe", "extern", "default"].iter().any(|word| ident == word)
-            }
+            TokenTree::Ident(ident) => ["const", "async", "gen", "unsafe", "safe", "extern", "default"].iter().any(|word| ident == word),
             TokenTree::Literal(_) => true,
             _ => false,
         };

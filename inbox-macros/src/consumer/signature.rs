@@ -47,10 +47,7 @@ impl Rules {
             return;
         }
         let consumer = &self.consumer;
-        errors.at(
-            &sig.generics,
-            format_args!("consumer `{consumer}` cannot be generic: it is registered once, under one name"),
-        );
+        errors.at(&sig.generics, format_args!("consumer `{consumer}` cannot be generic: it is registered once, under one name"));
     }
 
     fn parameters(&self, sig: &Signature, errors: &mut Errors) -> (Option<Type>, Vec<Extractor>) {
@@ -78,7 +75,7 @@ impl Rules {
                 // The transaction in a wrong place was reported as missing in the first.
                 FnArg::Typed(typed) if transaction_is_missing && mutable_reference(&typed.ty).is_some() => {}
                 FnArg::Typed(typed) => {
-                    self.extractor(typed, errors);
+                    Self::extractor(typed, errors);
                     let name = entry_name(&typed.pat, position, &extractors);
                     extractors.push(Extractor { name, ty: (*typed.ty).clone() });
                 }
@@ -87,10 +84,7 @@ impl Rules {
         if sig.inputs.is_empty() {
             let mut parentheses = proc_macro2::Group::new(proc_macro2::Delimiter::Parenthesis, TokenStream::new());
             parentheses.set_span(sig.paren_token.span.join());
-            errors.at(
-                parentheses,
-                format_args!("consumer `{consumer}` must take the transaction first: `tx: &mut Transaction<'_, DB>`"),
-            );
+            errors.at(parentheses, format_args!("consumer `{consumer}` must take the transaction first: `tx: &mut Transaction<'_, DB>`"));
         }
         (transaction, extractors)
     }
@@ -118,16 +112,13 @@ impl Rules {
         }
         for (name, lifetime) in tokens::lifetimes(reference.elem.to_token_stream()) {
             if borrow.as_ref() == Some(&name) && name != "static" && name != "_" {
-                errors.at(
-                    lifetime,
-                    format_args!("`'{name}` cannot be the borrow and the transaction's own lifetime: write `'_` here"),
-                );
+                errors.at(lifetime, format_args!("`'{name}` cannot be the borrow and the transaction's own lifetime: write `'_` here"));
             }
         }
         Some((*reference.elem).clone())
     }
 
-    fn extractor(&self, typed: &PatType, errors: &mut Errors) {
+    fn extractor(typed: &PatType, errors: &mut Errors) {
         if has_impl_trait(&typed.ty, errors) {
             return;
         }
@@ -149,10 +140,7 @@ impl Rules {
     fn result(&self, sig: &Signature, errors: &mut Errors) -> Option<Type> {
         let consumer = &self.consumer;
         let ReturnType::Type(_, ty) = &sig.output else {
-            errors.at(
-                sig,
-                format_args!("consumer `{consumer}` must return `Result<T, E>`: an `Err` rolls the transaction back"),
-            );
+            errors.at(sig, format_args!("consumer `{consumer}` must return `Result<T, E>`: an `Err` rolls the transaction back"));
             return None;
         };
         if tokens::find_word(ty.to_token_stream(), &["impl"]).is_some() {

@@ -32,7 +32,9 @@ mod tests {
 
     #[test]
     fn refuses_what_is_not_exactly_that() {
-        for text in ["", "30", "s", "30 s", "30 sec", "-1s", "1.5h", "1h30m", "30S", " 30s", "99999999999999999999s", "9999999999999999999d"] {
+        for text in
+            ["", "30", "s", "30 s", "30 sec", "-1s", "1.5h", "1h30m", "30S", " 30s", "99999999999999999999s", "9999999999999999999d"]
+        {
             assert_eq!(parse(text), None, "{text}");
         }
     }

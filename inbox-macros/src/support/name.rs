@@ -12,6 +12,5 @@ pub(crate) fn refuse(key: &str, value: &str) -> Option<String> {
         return Some(format!("`{key}` may hold only `a-z`, `0-9`, `.`, `_` and `-`; found `{found}`"));
     }
     let bytes = value.len();
-    (bytes > MAX_BYTES)
-        .then(|| format!("`{key}` is {bytes} bytes long; the inbox stores at most {MAX_BYTES}"))
+    (bytes > MAX_BYTES).then(|| format!("`{key}` is {bytes} bytes long; the inbox stores at most {MAX_BYTES}"))
 }

@@ -85,10 +85,7 @@ fn other_values_say_what_to_write() {
         arguments(r#"name = "a", isolation = "Serializable""#),
         ["`Serializable` is not an isolation level; write `read committed`, `repeatable read` or `serializable`"]
     );
-    assert_eq!(
-        arguments(r#"name = "a", crate = "my""#),
-        ["`crate` takes a path, not a string: write `crate = ::my_crate::inbox`"]
-    );
+    assert_eq!(arguments(r#"name = "a", crate = "my""#), ["`crate` takes a path, not a string: write `crate = ::my_crate::inbox`"]);
     assert_eq!(
         arguments(r#"name = "a", crate = my::inbox"#),
         ["`crate` must be absolute: write `::my::inbox`, or `crate::my::inbox` for a module of this crate"]
@@ -151,7 +148,15 @@ fn extractors_are_owned_values() {
         parameter("#[cfg(x)] order: Json<O>"),
         ["attributes on a consumer's parameters are not supported; put `#[cfg]` on the function"]
     );
-    for fine in ["order: Json<Cow<'static, str>>", "f: State<fn(&str) -> bool>", "(a, b): (A, B)", "mut a: A", "_: A", "ref a: A", "Json(O { id, .. }): Json<O>"] {
+    for fine in [
+        "order: Json<Cow<'static, str>>",
+        "f: State<fn(&str) -> bool>",
+        "(a, b): (A, B)",
+        "mut a: A",
+        "_: A",
+        "ref a: A",
+        "Json(O { id, .. }): Json<O>",
+    ] {
         assert_eq!(parameter(fine), Vec::<String>::new(), "{fine}");
     }
 }
@@ -162,7 +167,10 @@ fn the_result_is_named_and_owned() {
         item(&format!("async fn charge({TX}) {{}}")),
         ["consumer `charge` must return `Result<T, E>`: an `Err` rolls the transaction back"]
     );
-    assert_eq!(item(&format!("async fn charge({TX}) -> Result<(), impl Error> {{}}")), ["`impl Trait` is not allowed in what a consumer returns"]);
+    assert_eq!(
+        item(&format!("async fn charge({TX}) -> Result<(), impl Error> {{}}")),
+        ["`impl Trait` is not allowed in what a consumer returns"]
+    );
     assert_eq!(
         item(&format!("async fn charge<'c>({TX}) -> Result<(), E<'c>> {{}}")),
         ["what a consumer returns is owned: `'c` can only be `'static` here"]
@@ -178,10 +186,7 @@ fn one_function_is_one_consumer() {
 
 #[test]
 fn everything_is_reported_at_once_in_source_order() {
-    let found = errors(
-        r#"nmae = "billing", topics = [], timeout = "soon""#,
-        "fn charge<T>(tx: PgTransaction<'_>, order: &Json<O>) {}",
-    );
+    let found = errors(r#"nmae = "billing", topics = [], timeout = "soon""#, "fn charge<T>(tx: PgTransaction<'_>, order: &Json<O>) {}");
     assert_eq!(
         found,
         [

@@ -9,26 +9,22 @@ pub(crate) struct Migration {
 }
 
 impl Migration {
-    #[allow(dead_code, reason = "without a database there is nothing to migrate")]
     pub(crate) const fn new(version: i64, name: &'static str, sql: &'static str) -> Self {
         Self { version, name, sql }
     }
 
     /// The file with the prefix before each of our names; they are quoted there, and nothing else is.
-    #[allow(dead_code, reason = "without a database there is nothing to migrate")]
     pub(crate) fn sql(&self, tables: &Tables) -> String {
         self.sql.replace("\"inbox", &format!("\"{}inbox", tables.prefix()))
     }
 
     /// Of the file as shipped, prefixes apart.
-    #[allow(dead_code, reason = "without a database there is nothing to migrate")]
     pub(crate) fn checksum(&self) -> String {
         uuid::Uuid::new_v5(&uuid::Uuid::NAMESPACE_OID, self.sql.as_bytes()).to_string()
     }
 }
 
 /// What is still to be applied, given what the database has recorded as (version, checksum).
-#[allow(dead_code, reason = "without a database there is nothing to migrate")]
 pub(crate) fn pending(all: &'static [Migration], applied: &[(i64, String)]) -> Result<&'static [Migration], MigrateError> {
     let known = all.last().map_or(0, |migration| migration.version);
     for (version, checksum) in applied {

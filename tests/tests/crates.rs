@@ -1,0 +1,46 @@
+//! E7, E13, E14: crates as users have them, outside the workspace, linted with all that is known to fire on generated code.
+#![allow(missing_docs, reason = "a test")]
+
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+/// One target directory for all fixtures, so that the dependencies are built once.
+fn target(root: &Path) -> PathBuf {
+    std::env::var_os("INBOX_FIXTURE_TARGET").map_or_else(|| root.join("target/fixtures"), PathBuf::from)
+}
+
+fn fixtures() -> (PathBuf, PathBuf) {
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = tests.parent().expect("the workspace");
+    let crates = tests.join("fixtures/crates");
+    // The same versions as the workspace's.
+    std::fs::copy(root.join("Cargo.lock"), crates.join("Cargo.lock")).expect("the lock file");
+    (crates, target(root))
+}
+
+fn clippy(arguments: &[&str]) -> (bool, String) {
+    let (crates, target) = fixtures();
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.arg("clippy").args(arguments).current_dir(crates).env("CARGO_TARGET_DIR", target);
+    // The outer cargo's settings are not a user's.
+    cargo.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS").env_remove("CLIPPY_ARGS");
+    let output = cargo.output().expect("cargo runs");
+    (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+#[test]
+fn e7_e13_e14_renamed_facade_editions_and_every_lint() {
+    let (clean, text) = clippy(&["--workspace", "--quiet"]);
+    assert!(clean, "the generated code is not clean:\n{text}");
+}
+
+/// The lints are really on: a handler whose own code breaks one is reported.
+#[test]
+fn e13_the_lints_are_on() {
+    let (clean, text) = clippy(&["--package", "strict-2021", "--features", "off", "--quiet"]);
+    assert!(!clean && text.contains("DoesNotExist"), "the feature `off` should not compile:\n{text}");
+    let (clean, text) = clippy(&["--package", "renamed", "--quiet", "--", "-D", "clippy::missing_const_for_thread_local", "-D", "clippy::unseparated_literal_suffix", "-D", "clippy::question_mark_used", "-D", "clippy::missing_trait_methods"]);
+    assert!(clean, "restriction lints fire on generated code:\n{text}");
+}
