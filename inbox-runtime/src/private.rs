@@ -16,7 +16,7 @@ pub use futures_core::future::BoxFuture;
 pub use crate::engine::heart::probe::{POINTS, set_probe};
 pub use crate::{
     engine::{
-        contract::database::{Claim, Claimed, DeadLetterRow, Dialect, Guarded, Recorded, SqlFault},
+        contract::database::{Claim, Claimed, CommitGuard, DeadLetterRow, Dialect, Guarded, Recorded, SqlFault},
         heart::{
             consumer::{Consumer, Facts, Invoke, Location, Registration, TransactionParameter, conclude, extract, require},
             context::{MessageContext, Requirements},

@@ -7,9 +7,11 @@ use sqlx::{
     query, raw_sql,
 };
 
-use super::{migrate, sql::PgSql, verify};
+use super::{commit_guard, migrate, sql::PgSql, verify};
 use crate::{
-    engine::contract::database::{Claim, Claimed, DeadLetterRow, Dialect, Guarded, InboxDatabase, MigrateError, Recorded, SqlFault},
+    engine::contract::database::{
+        Claim, Claimed, CommitGuard, DeadLetterRow, Dialect, Guarded, InboxDatabase, MigrateError, Recorded, SqlFault,
+    },
     vocabulary::{
         config::{Isolation, Options},
         error::BoxError,
@@ -25,6 +27,12 @@ pub struct PgMark {
 }
 
 impl InboxDatabase for Postgres {}
+
+impl CommitGuard for Postgres {
+    async fn install_commit_guard(pool: &Pool<Self>, options: &Options) -> Result<(), MigrateError> {
+        commit_guard::install(pool, &options.tables).await
+    }
+}
 
 impl Dialect for Postgres {
     type Sql = PgSql;
@@ -90,8 +98,10 @@ impl Dialect for Postgres {
     }
 
     async fn guard(conn: &mut PgConnection, sql: &PgSql, mark: &PgMark, failed: bool) -> Guarded {
-        let answer = raw_sql(sql.guard(&mark.xid, !failed)).fetch_one(conn).await;
-        match answer.and_then(|row| row.try_get(0)) {
+        // All of it is read: an error in a later statement of the text counts too.
+        let rows = raw_sql(sql.guard(&mark.xid, !failed)).fetch_all(conn).await;
+        let same = rows.and_then(|rows| rows.first().ok_or(sqlx::Error::RowNotFound)?.try_get(0));
+        match same {
             Ok(true) => Guarded::Sound,
             Ok(false) => Guarded::Escaped,
             Err(e) if code(&e) == Some("25P02") => Guarded::Aborted,

@@ -1,5 +1,6 @@
 //! PostgreSQL 13 to 18.
 
+mod commit_guard;
 mod dialect;
 mod migrate;
 pub mod pool;

@@ -23,6 +23,9 @@ pub struct PgSql {
     pub(super) reset: bool,
 }
 
+/// Holds the transaction id of a transaction that the heart is about to commit; the commit guard asks for it.
+pub(super) const FINISHING: &str = "inbox.finishing";
+
 pub(super) fn schema(tables: &Tables) -> &str {
     tables.schema.as_ref().map_or("public", |schema| schema.as_str())
 }
@@ -42,7 +45,11 @@ impl PgSql {
         Self {
             claim_head: format!("INSERT INTO {inbox} (consumer_name, message_id, payload_hash) VALUES "),
             claim_wait: format!("SET LOCAL lock_timeout = {}; ", milliseconds(options.claim_wait)),
-            finish: format!("; SET LOCAL synchronous_commit = {}", options.commit_level.sql()),
+            finish: format!(
+                "; SET LOCAL synchronous_commit = {}; SELECT pg_catalog.set_config('{FINISHING}', \
+                 pg_catalog.pg_current_xact_id_if_assigned()::text, true)",
+                options.commit_level.sql()
+            ),
             reply: constant(format!("UPDATE {inbox} SET reply = $1::jsonb WHERE consumer_name = $2 AND message_id = $3")),
             dead_letter: constant(format!(
                 "INSERT INTO {letters} (consumer_name, message_id, reason, error, attempts, source, transport_id, topic, message_key, \

@@ -7,7 +7,8 @@ use crate::vocabulary::config::Options;
 /// The inbox as the catalogs describe it; no row: there is none.
 const TABLE: &str = "\
 SELECT c.oid::bigint, c.relkind::text, c.relpersistence::text, c.relrowsecurity, c.relhasrules, \
-  ARRAY(SELECT t.tgname::text FROM pg_catalog.pg_trigger t WHERE t.tgrelid = c.oid AND NOT t.tgisinternal ORDER BY 1), \
+  ARRAY(SELECT t.tgname::text FROM pg_catalog.pg_trigger t WHERE t.tgrelid = c.oid AND NOT t.tgisinternal \
+    AND NOT (t.tgname = 'inbox_commit_guard' AND t.tgdeferrable AND t.tginitdeferred) ORDER BY 1), \
   EXISTS (SELECT FROM pg_catalog.pg_index i WHERE i.indrelid = c.oid AND i.indisunique AND i.indisvalid AND i.indisready \
     AND i.indimmediate AND i.indpred IS NULL AND i.indexprs IS NULL AND i.indnkeyatts = 2 \
     AND ARRAY(SELECT a.attname::text FROM pg_catalog.pg_attribute a WHERE a.attrelid = c.oid \

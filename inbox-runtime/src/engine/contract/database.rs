@@ -85,6 +85,12 @@ pub trait Dialect: Database {
     ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
 }
 
+/// A database that can refuse a COMMIT which is not the heart's.
+#[doc(hidden)]
+pub trait CommitGuard: Dialect {
+    fn install_commit_guard(pool: &Pool<Self>, options: &Options) -> impl Future<Output = Result<(), MigrateError>> + Send;
+}
+
 /// What to claim, and for whom.
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy)]

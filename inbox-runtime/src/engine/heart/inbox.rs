@@ -5,7 +5,7 @@ use tokio::sync::OnceCell;
 
 use super::{in_flight::InFlight, known};
 use crate::{
-    engine::contract::database::{Dialect, InboxDatabase, MigrateError},
+    engine::contract::database::{CommitGuard, Dialect, InboxDatabase, MigrateError},
     vocabulary::{
         config::{CommitLevel, Identifier, InvalidIdentifier, Options},
         error::{ProcessError, Unsound},
@@ -87,6 +87,23 @@ impl<DB: InboxDatabase> Inbox<DB> {
     /// [`ProcessError::Unsound`] with everything that is wrong, or [`ProcessError::Database`].
     pub async fn verify(&self) -> Result<(), ProcessError<std::convert::Infallible>> {
         self.sound().await
+    }
+
+    /// Makes the database itself refuse a COMMIT that a body sends as text. Opt-in hardening, for PostgreSQL; safe to call again.
+    ///
+    /// It adds a deferred constraint trigger to the inbox which raises an error unless the last statement before the COMMIT was ours. A body that
+    /// ends the transaction then applies nothing, instead of half of its work. What it does not cover: a body that says `SET CONSTRAINTS ALL
+    /// IMMEDIATE` trips it (the attempt fails, nothing is applied), and rows can no longer be inserted by hand. Needs the owner of the table; every
+    /// process that claims must run this version of the crate or a later one.
+    ///
+    /// # Errors
+    ///
+    /// [`MigrateError`] when the database refuses.
+    pub async fn guard_commits(&self) -> Result<(), MigrateError>
+    where
+        DB: CommitGuard,
+    {
+        DB::install_commit_guard(&self.pool, &self.shared.options).await
     }
 
     pub(crate) async fn sound<E>(&self) -> Result<(), ProcessError<E>> {
