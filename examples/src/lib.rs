@@ -1,1 +1,1 @@
-//! What the examples share.
+//! Examples of `inbox-runtime`, each a program of its own: `cargo run --example billing -- --help`.

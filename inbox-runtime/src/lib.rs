@@ -31,7 +31,12 @@ pub use crate::{
             registry::{StartError, StartProblem},
         },
         services::{
-            dispatch::{BuildError, ConsumerFailure, Dispatched, Dispatcher, DispatcherBuilder, Route},
+            dispatch::{
+                Dispatcher,
+                builder::{BuildError, DispatcherBuilder},
+                outcome::{ConsumerFailure, Dispatched},
+                route::Route,
+            },
             intake::{Intake, Mismatch, Unmatched},
             runner::{RunError, Runner},
         },

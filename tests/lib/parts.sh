@@ -96,7 +96,7 @@ part_package() {
     for pattern in 'README\.md' 'migrations/postgres/.*\.sql' 'migrations/sqlite/.*\.sql'; do
         grep -qx "$pattern" <<<"$list" || fail "inbox-runtime packs no $pattern"
     done
-    cargo package --no-verify --allow-dirty -p inbox-macros -p inbox-runtime
+    cargo package --allow-dirty -p inbox-macros -p inbox-runtime --features inbox-runtime/_unstable-docs
 }
 
 part_deny() {

@@ -2,4 +2,5 @@
 #![allow(missing_docs, reason = "test support")]
 
 pub mod database;
+pub mod proxy;
 pub mod watched;

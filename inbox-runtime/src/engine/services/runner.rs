@@ -7,7 +7,10 @@ use tokio::time::{MissedTickBehavior, interval, sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    dispatch::{ConsumerFailure, Dispatched, Dispatcher},
+    dispatch::{
+        Dispatcher,
+        outcome::{ConsumerFailure, Dispatched},
+    },
     intake::Intake,
 };
 use crate::{

@@ -1,7 +1,12 @@
 //! A message to every consumer that wants it, each with a transaction and an inbox row of its own.
 
+pub(crate) mod builder;
+mod call;
+pub(crate) mod outcome;
+pub(crate) mod route;
+
 use std::{
-    collections::BTreeMap,
+    collections::BTreeSet,
     fmt,
     sync::{
         Arc,
@@ -9,9 +14,12 @@ use std::{
     },
 };
 
-use futures_core::future::BoxFuture;
-use sqlx::Transaction;
-
+use self::{
+    builder::DispatcherBuilder,
+    call::Call,
+    outcome::Dispatched,
+    route::{Route, Target},
+};
 use super::{
     dead_letters::{DeadLetter, Reason, chain, store},
     intake::{Intake, Mismatch, Unmatched},
@@ -20,21 +28,20 @@ use crate::{
     engine::{
         contract::{
             database::InboxDatabase,
-            delivery::{Delivery, Origin},
+            delivery::Delivery,
             receipt::{Proof, Receipt, Ticket},
         },
         heart::{
             consumer::{Consumer, Registration},
             context::{MessageContext, States},
             inbox::{AsInbox, Inbox},
-            process::{Order, Work, process},
-            registry::{Selection, StartError, StartProblem},
+            process::{Order, process},
+            registry::{StartError, StartProblem},
         },
     },
     vocabulary::{
         error::{Fault, ProcessError},
         id::MessageId,
-        identity::NoId,
         message::Message,
         outcome::Outcome,
     },
@@ -71,7 +78,7 @@ struct Routed<DB: InboxDatabase> {
 impl<DB: InboxDatabase> Dispatcher<DB> {
     /// A dispatcher of all linked consumers on this pool or inbox; finish with [`DispatcherBuilder::build`].
     pub fn builder(inbox: &impl AsInbox<DB>) -> DispatcherBuilder<DB> {
-        DispatcherBuilder { inbox: inbox.as_inbox(), selection: Selection::default(), states: States::default(), bound: Vec::new() }
+        DispatcherBuilder::new(inbox.as_inbox())
     }
 
     /// The names of its consumers, sorted.
@@ -96,8 +103,8 @@ impl<DB: InboxDatabase> Dispatcher<DB> {
         let mut problems = Vec::new();
         for topic in &intake.topics {
             if !consumers.iter().any(|routed| routed.topics.contains(topic)) {
-                let wanted: BTreeMap<&String, ()> = consumers.iter().flat_map(|c| &c.topics).map(|topic| (topic, ())).collect();
-                let wanted = wanted.into_keys().cloned().collect();
+                let wanted: BTreeSet<&String> = consumers.iter().flat_map(|routed| &routed.topics).collect();
+                let wanted = wanted.into_iter().cloned().collect();
                 problems.push(StartProblem::TopicWithoutConsumer { topic: topic.clone(), wanted });
             }
         }
@@ -255,7 +262,6 @@ impl<DB: InboxDatabase> fmt::Debug for Dispatcher<DB> {
         f.debug_struct("Dispatcher").field("database", &DB::NAME).field("consumers", &consumers).finish_non_exhaustive()
     }
 }
-
 /// Why it makes no sense to try again; `None`: it does.
 const fn permanent(error: &ProcessError<Fault>) -> Option<Reason> {
     match error {
@@ -264,232 +270,4 @@ const fn permanent(error: &ProcessError<Fault>) -> Option<Reason> {
         ProcessError::TransactionEscaped => Some(Reason::TransactionEscaped),
         _ => None,
     }
-}
-
-/// Where a delivery goes.
-#[derive(Debug)]
-pub struct Route {
-    message: Arc<Message>,
-    origin: Origin,
-    target: Target,
-    tickets: Vec<Ticket>,
-    source: String,
-    mismatch: Mismatch,
-}
-
-#[derive(Debug)]
-enum Target {
-    NoId(NoId),
-    Nobody(MessageId),
-    Ignored(MessageId),
-    Consumers(MessageId, Vec<usize>),
-}
-
-impl Route {
-    /// The id of the message, if it has a usable one.
-    #[must_use]
-    pub const fn id(&self) -> Option<MessageId> {
-        match &self.target {
-            Target::NoId(_) => None,
-            Target::Nobody(id) | Target::Ignored(id) | Target::Consumers(id, _) => Some(*id),
-        }
-    }
-
-    fn letter(&self, consumer: Option<&'static str>, reason: Reason, error: String) -> DeadLetter {
-        let (origin, message) = (self.origin.clone(), Arc::clone(&self.message));
-        DeadLetter { consumer, id: self.id(), reason, error, source: self.source.clone(), origin, message }
-    }
-}
-
-/// What became of a delivery.
-#[derive(Debug)]
-#[must_use = "the delivery is not settled"]
-pub struct Dispatched {
-    /// The id of the message, if it has a usable one.
-    pub id: Option<MessageId>,
-    /// One for each consumer that is done with it.
-    pub receipts: Vec<Receipt>,
-    /// The consumers that are not. While there is one, the delivery cannot be acked.
-    pub failures: Vec<ConsumerFailure>,
-}
-
-impl Dispatched {
-    fn fail(&mut self, consumer: &'static str, error: ProcessError<Fault>) {
-        if let Some(hint) = hint(&error) {
-            tracing::warn!(consumer, id = ?self.id, "{hint}");
-        }
-        self.failures.push(ConsumerFailure { consumer, error });
-    }
-}
-
-/// A consumer that is not done with a delivery, and why.
-#[derive(Debug)]
-pub struct ConsumerFailure {
-    /// Its name.
-    pub consumer: &'static str,
-    /// Why.
-    pub error: ProcessError<Fault>,
-}
-
-impl fmt::Display for ConsumerFailure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "consumer `{}`: {}", self.consumer, self.error)?;
-        hint(&self.error).map_or(Ok(()), |hint| write!(f, " ({hint})"))
-    }
-}
-
-/// What a known cause asks for, where its own text does not say it.
-fn hint(error: &ProcessError<Fault>) -> Option<&'static str> {
-    match error {
-        ProcessError::Handler(Fault::Failed(e)) if matches!(sqlx_error(e.as_ref()), Some(sqlx::Error::PoolTimedOut)) => {
-            Some("the body waited for a second connection of the pool while it holds one: write through its transaction instead")
-        }
-        _ => None,
-    }
-}
-
-fn sqlx_error<'e>(error: &'e (dyn std::error::Error + 'static)) -> Option<&'e sqlx::Error> {
-    let mut next = Some(error);
-    while let Some(error) = next {
-        if let Some(found) = error.downcast_ref::<sqlx::Error>() {
-            return Some(found);
-        }
-        next = error.source();
-    }
-    None
-}
-
-/// A registered body and its message: it can run as often as it takes.
-struct Call<DB: InboxDatabase> {
-    consumer: &'static Consumer<DB>,
-    context: MessageContext,
-}
-
-impl<DB: InboxDatabase> Work<DB> for Call<DB> {
-    /// The reply as JSON, if the consumer replies.
-    type Value = Option<String>;
-    type Error = Fault;
-
-    fn ready(&self) -> bool {
-        true
-    }
-
-    fn run<'a, 'c>(&'a mut self, tx: &'a mut Transaction<'c, DB>) -> BoxFuture<'a, Result<Option<String>, Fault>> {
-        (self.consumer.invoke)(tx, &self.context)
-    }
-
-    fn reply(value: &Option<String>) -> Result<Option<String>, serde_json::Error> {
-        Ok(value.clone())
-    }
-
-    fn recorded(reply: Option<&str>) -> Result<Option<String>, serde_json::Error> {
-        Ok(reply.map(str::to_owned))
-    }
-
-    fn sql_error(error: &Fault) -> Option<&sqlx::Error> {
-        match error {
-            Fault::Failed(e) => sqlx_error(e.as_ref()),
-            Fault::Rejected(_) | Fault::Reply(_) => None,
-        }
-    }
-}
-
-/// Settings of a [`Dispatcher`].
-#[must_use]
-pub struct DispatcherBuilder<DB: InboxDatabase> {
-    inbox: Inbox<DB>,
-    selection: Selection,
-    states: States,
-    bound: Vec<(String, Vec<String>)>,
-}
-
-impl<DB: InboxDatabase> DispatcherBuilder<DB> {
-    /// A shared value for consumers that take `State<T>`. One for each type; the last one given holds.
-    pub fn state<T: Clone + Send + Sync + 'static>(mut self, value: T) -> Self {
-        self.states.insert(value);
-        self
-    }
-
-    /// Names of consumers that must be there. A crate that nobody names is left out by the linker, and its consumers with it: this turns
-    /// that into an error at the start.
-    pub fn expect<T: Into<String>>(mut self, names: impl IntoIterator<Item = T>) -> Self {
-        self.selection.expected.extend(names.into_iter().map(Into::into));
-        self
-    }
-
-    /// Restricts it to these consumers, all of which must be there. The registry is one for the whole process: tests, and programs with
-    /// two databases, need this.
-    pub fn only<T: Into<String>>(mut self, names: impl IntoIterator<Item = T>) -> Self {
-        self.selection.only.get_or_insert_default().extend(names.into_iter().map(Into::into));
-        self
-    }
-
-    /// Adds a consumer by hand, as in `.register(charge::registration())`. One that is linked as well counts once.
-    pub fn register(mut self, registration: Registration) -> Self {
-        self.selection.by_hand.push(registration);
-        self
-    }
-
-    /// Leaves out what was collected at link time: only consumers that are registered by hand count.
-    pub const fn without_linked(mut self) -> Self {
-        self.selection.without_linked = true;
-        self
-    }
-
-    /// Binds topics to a consumer, instead of those in its attribute.
-    pub fn bind<T: Into<String>>(mut self, consumer: impl Into<String>, topics: impl IntoIterator<Item = T>) -> Self {
-        self.bound.push((consumer.into(), topics.into_iter().map(Into::into).collect()));
-        self
-    }
-
-    /// Checks everything and gives the dispatcher. It logs the consumers that it found.
-    ///
-    /// # Errors
-    ///
-    /// [`BuildError::Start`] with every problem of the consumers and its place in the source; [`BuildError::Inbox`] when the inbox cannot be
-    /// trusted or asked.
-    pub async fn build(self) -> Result<Dispatcher<DB>, BuildError> {
-        let start = |problems| BuildError::Start(StartError { problems });
-        let consumers = self.selection.collect::<DB>(&self.states).map_err(start)?;
-        let linked: Vec<&'static str> = consumers.iter().map(|consumer| consumer.facts.name).collect();
-        let nobody = self.bound.iter().filter(|(name, _)| !linked.contains(&name.as_str()));
-        let nobody = nobody.map(|(name, _)| StartProblem::BoundToNobody { name: name.clone(), linked: linked.clone() });
-        let problems: Vec<StartProblem> = nobody.collect();
-        if !problems.is_empty() {
-            return Err(start(problems));
-        }
-        self.inbox.verify().await.map_err(BuildError::Inbox)?;
-        let routed: Vec<Routed<DB>> = consumers.into_iter().map(|consumer| self.routed(consumer)).collect();
-        for Routed { consumer, topics, .. } in &routed {
-            let facts = &consumer.facts;
-            tracing::info!(consumer = facts.name, ?topics, event = facts.event, location = %facts.location, "consumer");
-        }
-        Ok(Dispatcher { inner: Arc::new(Inner { inbox: self.inbox, consumers: routed, states: self.states }) })
-    }
-
-    fn routed(&self, consumer: &'static Consumer<DB>) -> Routed<DB> {
-        let bound = self.bound.iter().filter(|(name, _)| name == consumer.facts.name);
-        let bound: Vec<String> = bound.flat_map(|(_, topics)| topics.clone()).collect();
-        let declared = || consumer.facts.topics.iter().map(|topic| (*topic).to_owned()).collect();
-        let topics = if bound.is_empty() { declared() } else { bound };
-        Routed { consumer, topics, halted: AtomicBool::new(false) }
-    }
-}
-
-impl<DB: InboxDatabase> fmt::Debug for DispatcherBuilder<DB> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DispatcherBuilder").field("selection", &self.selection).finish_non_exhaustive()
-    }
-}
-
-/// Why there is no dispatcher.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum BuildError {
-    /// The consumers contradict each other or what was asked for.
-    #[error(transparent)]
-    Start(#[from] StartError),
-    /// The inbox cannot be trusted, or not be asked.
-    #[error("{0}")]
-    Inbox(ProcessError<std::convert::Infallible>),
 }
