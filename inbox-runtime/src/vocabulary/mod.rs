@@ -1,5 +1,6 @@
 //! The words of the pattern, without I/O: everything else imports them, they import nothing of ours.
 
+pub(crate) mod backoff;
 pub(crate) mod config;
 pub(crate) mod error;
 pub(crate) mod headers;

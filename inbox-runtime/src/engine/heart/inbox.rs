@@ -3,7 +3,11 @@ use std::{fmt, sync::Arc, time::Duration};
 use sqlx::Pool;
 use tokio::sync::OnceCell;
 
-use super::{in_flight::InFlight, known};
+use super::{
+    in_flight::InFlight,
+    known,
+    task::{database_to_the_end, to_the_end},
+};
 use crate::{
     engine::contract::database::{CommitGuard, Dialect, InboxDatabase, MigrateError},
     vocabulary::{
@@ -74,7 +78,9 @@ impl<DB: InboxDatabase> Inbox<DB> {
     ///
     /// [`MigrateError`] when the database refuses or is newer than this crate. Nothing is half applied.
     pub async fn migrate(&self) -> Result<(), MigrateError> {
-        DB::migrate(&self.pool, &self.shared.options).await
+        let inbox = self.clone();
+        let migrated = to_the_end(async move { DB::migrate(&inbox.pool, &inbox.shared.options).await }).await;
+        migrated.unwrap_or(Err(MigrateError::Database(sqlx::Error::WorkerCrashed)))
     }
 
     /// Makes sure that the inbox can be trusted: a permanent table with exactly its unique key, no foreign trigger, rule or row
@@ -103,18 +109,23 @@ impl<DB: InboxDatabase> Inbox<DB> {
     where
         DB: CommitGuard,
     {
-        DB::install_commit_guard(&self.pool, &self.shared.options).await
+        let inbox = self.clone();
+        let installed = to_the_end(async move { DB::install_commit_guard(&inbox.pool, &inbox.shared.options).await }).await;
+        installed.unwrap_or(Err(MigrateError::Database(sqlx::Error::WorkerCrashed)))
     }
 
     pub(crate) async fn sound<E>(&self) -> Result<(), ProcessError<E>> {
         let check = || async {
-            let mut conn = self.pool.acquire().await.map_err(ProcessError::Database)?;
-            let found = DB::verify(&mut conn, &self.shared.options, &self.shared.sql).await;
-            let problems = found.map_err(ProcessError::Database)?;
+            let problems = database_to_the_end(problems(self.clone())).await.map_err(ProcessError::Database)?;
             if problems.is_empty() { Ok(()) } else { Err(ProcessError::Unsound(Arc::new(Unsound { problems }))) }
         };
         self.shared.sound.get_or_try_init(check).await.copied()
     }
+}
+
+async fn problems<DB: InboxDatabase>(inbox: Inbox<DB>) -> Result<Vec<String>, sqlx::Error> {
+    let mut conn = inbox.pool.acquire().await?;
+    DB::verify(&mut conn, &inbox.shared.options, &inbox.shared.sql).await
 }
 
 impl<DB: InboxDatabase> Clone for Inbox<DB> {

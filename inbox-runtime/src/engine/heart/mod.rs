@@ -11,3 +11,4 @@ pub(crate) mod known;
 pub(crate) mod probe;
 pub(crate) mod process;
 pub(crate) mod registry;
+pub(crate) mod task;

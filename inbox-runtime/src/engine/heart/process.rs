@@ -17,8 +17,13 @@ use super::{
 };
 use crate::{
     engine::contract::database::{InboxDatabase, SqlFault},
-    vocabulary::{config::Isolation, error::ProcessError, id::MessageId, outcome::Outcome},
+    vocabulary::{backoff::Backoff, config::Isolation, error::ProcessError, id::MessageId, outcome::Outcome},
 };
+
+/// Before an attempt that follows a serialization failure.
+const CONFLICT: Backoff = Backoff::new(Duration::from_millis(4), Duration::from_millis(250));
+/// Before an attempt that is to find out what became of a COMMIT.
+const SETTLE: Backoff = Backoff::new(Duration::from_millis(10), Duration::from_millis(500));
 
 /// Which message, for which consumer, and how.
 #[derive(Debug, Clone)]
@@ -149,12 +154,13 @@ struct Patience {
     /// Since when an unknown commit is being settled, and what its answer was lost to.
     unknown: Option<(Instant, sqlx::Error)>,
     settles: u32,
+    repeats: u32,
 }
 
 impl Patience {
     fn new<DB: InboxDatabase>(inbox: &Inbox<DB>) -> Self {
         let options = &inbox.shared.options;
-        Self { conflicts: options.conflict_retries, settle_timeout: options.settle_timeout, unknown: None, settles: 0 }
+        Self { conflicts: options.conflict_retries, settle_timeout: options.settle_timeout, unknown: None, settles: 0, repeats: 0 }
     }
 
     fn judge<DB: InboxDatabase, W: Work<DB>>(
@@ -185,24 +191,18 @@ impl Patience {
             unknown => {
                 self.unknown = unknown;
                 self.settles += 1;
-                Next::Again(backoff(Duration::from_millis(5), self.settles))
+                Next::Again(SETTLE.after(self.settles))
             }
         }
     }
 
     fn repeat<V, E>(&mut self) -> Next<V, E> {
         self.conflicts -= 1;
-        Next::Again(backoff(Duration::from_millis(2), 1))
+        self.repeats += 1;
+        Next::Again(CONFLICT.after(self.repeats))
     }
 }
 
 fn is_conflict<DB: InboxDatabase, W: Work<DB>>(error: &W::Error) -> bool {
     W::sql_error(error).is_some_and(|e| DB::read(e) == SqlFault::Conflict)
-}
-
-/// Doubles up to half a second, with jitter from the clock, so that two that met once do not meet again.
-fn backoff(first: Duration, times: u32) -> Duration {
-    let most = first.saturating_mul(1 << times.clamp(1, 8)).min(Duration::from_millis(500));
-    let nanos = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |now| now.subsec_nanos());
-    most / 2 + (most / 2).mul_f64(f64::from(nanos % 1_000) / 1_000.0)
 }

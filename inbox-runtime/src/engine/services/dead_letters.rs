@@ -4,7 +4,6 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use sqlx::Connection;
 use tokio::time::timeout;
-use tracing::Instrument;
 
 use crate::{
     engine::{
@@ -13,7 +12,7 @@ use crate::{
             delivery::Origin,
             receipt::{Proof, Receipt, Ticket},
         },
-        heart::inbox::Inbox,
+        heart::{inbox::Inbox, task::database_to_the_end},
     },
     vocabulary::{headers::Headers, id::MessageId, message::Message},
 };
@@ -62,8 +61,7 @@ pub(in crate::engine) async fn store<DB: InboxDatabase>(
     letter: DeadLetter,
     ticket: Ticket,
 ) -> Result<Receipt, sqlx::Error> {
-    let written = tokio::spawn(write(inbox.clone(), letter).in_current_span());
-    written.await.unwrap_or(Err(sqlx::Error::WorkerCrashed))?;
+    database_to_the_end(write(inbox.clone(), letter)).await?;
     Ok(Receipt::new(ticket, Proof::DeadLettered))
 }
 

@@ -23,7 +23,10 @@ use crate::{
         },
         heart::{probe::point, registry::StartError},
     },
-    vocabulary::error::{FailureKind, ProcessError},
+    vocabulary::{
+        backoff::Backoff,
+        error::{FailureKind, ProcessError},
+    },
 };
 
 /// How long the broker may take to answer a settle.
@@ -52,23 +55,8 @@ pub struct Runner<DB: InboxDatabase, B: Broker> {
     broker: B,
     intake: Intake,
     prefetch: NonZeroU16,
-    retry: Retry,
+    retry: Backoff,
     stop: CancellationToken,
-}
-
-/// Between attempts: doubles from the first to the longest, with jitter.
-#[derive(Debug, Clone, Copy)]
-struct Retry {
-    first: Duration,
-    longest: Duration,
-}
-
-impl Retry {
-    fn after(self, attempt: u32) -> Duration {
-        let doubled = self.first.saturating_mul(1_u32 << attempt.saturating_sub(1).min(16)).min(self.longest);
-        let nanos = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |now| now.subsec_nanos());
-        doubled / 2 + (doubled / 2).mul_f64(f64::from(nanos % 1_000) / 1_000.0)
-    }
 }
 
 impl<DB: InboxDatabase, B: Broker> Runner<DB, B> {
@@ -79,7 +67,7 @@ impl<DB: InboxDatabase, B: Broker> Runner<DB, B> {
             broker,
             intake,
             prefetch: NonZeroU16::MIN.saturating_add(15),
-            retry: Retry { first: Duration::from_millis(100), longest: Duration::from_secs(30) },
+            retry: Backoff::new(Duration::from_millis(100), Duration::from_secs(30)),
             stop: CancellationToken::new(),
         }
     }
@@ -92,7 +80,7 @@ impl<DB: InboxDatabase, B: Broker> Runner<DB, B> {
 
     /// The delay before a failed message comes again: it doubles from `first` to `longest`. Default: 0.1 s to 30 s.
     pub const fn retry(mut self, first: Duration, longest: Duration) -> Self {
-        self.retry = Retry { first, longest };
+        self.retry = Backoff::new(first, longest);
         self
     }
 

@@ -144,7 +144,15 @@ impl<DB: InboxDatabase> Dispatcher<DB> {
         };
         // A process has far fewer consumers than that.
         let tickets = delivery.route(u16::try_from(slots).unwrap_or(u16::MAX));
-        Route { message, origin, target, tickets, source: intake.name.clone(), mismatch: intake.mismatch }
+        Route {
+            fingerprint: message.fingerprint(),
+            message,
+            origin,
+            target,
+            tickets,
+            source: intake.name.clone(),
+            mismatch: intake.mismatch,
+        }
     }
 
     fn wanted(&self, message: &Message, intake: &Intake) -> Vec<usize> {
@@ -199,7 +207,7 @@ impl<DB: InboxDatabase> Dispatcher<DB> {
             isolation: facts.isolation,
             timeout: facts.timeout,
             id,
-            fingerprint: Some(route.message.fingerprint()),
+            fingerprint: Some(route.fingerprint),
         };
         let context = MessageContext::new(Arc::clone(&route.message), id, facts.name, self.inner.states.clone());
         let result = process(&self.inner.inbox, order, Call { consumer, context }).await;

@@ -13,6 +13,8 @@ use crate::{
 #[derive(Debug)]
 pub struct Route {
     pub(super) message: Arc<Message>,
+    /// Of its payload.
+    pub(super) fingerprint: i64,
     pub(super) origin: Origin,
     pub(super) target: Target,
     pub(super) tickets: Vec<Ticket>,
