@@ -17,6 +17,7 @@ pub use database::postgres::pool as postgres;
 pub use database::sqlite::pool as sqlite;
 
 pub use bytes::Bytes;
+#[doc = include_str!("../docs/idempotent_consumer.md")]
 pub use inbox_macros::idempotent_consumer;
 pub use uuid::Uuid;
 

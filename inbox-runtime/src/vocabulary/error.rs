@@ -28,7 +28,8 @@ pub enum ProcessError<E> {
     InFlight,
     /// The database refused the commit (a deferred constraint, say). Nothing was applied.
     CommitRefused(sqlx::Error),
-    /// Serialization failures or deadlocks, more often than is retried inside. Nothing was applied.
+    /// Serialization failures or deadlocks, more often than is retried inside, or where the body cannot be run again: in a direct call its
+    /// arguments are gone. Nothing was applied: call again with the same id.
     Conflict(sqlx::Error),
     /// The database could not be asked: connection lost, pool exhausted, server down, wrong privileges. Nothing was applied.
     Database(sqlx::Error),
