@@ -50,15 +50,17 @@ part_pg13() { cargo_test --test postgres; }
 part_pg18() { cargo_test --test postgres; }
 
 part_billing() {
-    local shortcut
     billing
-    expect 'lost=0 doubled=0'
+    right
     billing --database-url "$DATABASE_URL"
-    expect 'lost=0 doubled=0'
-    for shortcut in --without-inbox --skip-elsewhere --ack-first; do
-        billing "$shortcut"
-        [[ $closing != 'lost=0 doubled=0 '* ]] || fail "$shortcut lost and doubled nothing, so the example proves nothing"
-    done
+    right
+    # What the shortcuts cost must show.
+    billing --without-inbox
+    expect 'lost=0 doubled=[1-9]'
+    billing --skip-elsewhere
+    expect 'lost=[1-9][0-9]* doubled=[1-9]'
+    billing --ack-first
+    expect 'lost=[1-9]'
 }
 
 # Runs the example and sets closing to its last line.
@@ -68,9 +70,10 @@ billing() {
     closing=$(tail -n 1 target/run/billing.out)
 }
 
-expect() {
-    [[ $closing == "$1 kills="* ]] || fail "the last line is not \`$1 kills=..\`: $closing"
-    [[ $closing =~ kills=([0-9]+)\ deliveries=[0-9]+\ applied=[0-9]+\ duplicates=[0-9]+$ ]] || fail "malformed: $closing"
+expect() { [[ $closing =~ ^$1 ]] || fail "the last line is not \`$1\`: $closing"; }
+
+right() {
+    expect 'lost=0 doubled=0 kills=([0-9]+) deliveries=[0-9]+ applied=[0-9]+ duplicates=[0-9]+$'
     ((BASH_REMATCH[1] >= 20)) || fail "only ${BASH_REMATCH[1]} kills, which proves little"
 }
 

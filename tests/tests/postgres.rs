@@ -4,18 +4,17 @@
 mod postgres {
     mod cancelled;
     mod claims;
+    mod commit_guard;
     mod contention;
+    mod dead_letters;
     mod durability;
     mod escapes;
     mod failures;
     mod identity;
     mod migrate;
-    mod nested;
-    mod poison;
     mod privileges;
     mod runner;
     mod session;
-    mod several;
     mod support;
     mod telemetry;
     mod transaction;

@@ -1,4 +1,10 @@
-use std::{any::Any, borrow::Cow, fmt, sync::Arc, time::Duration};
+use std::{
+    any::Any,
+    borrow::Cow,
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 /// Any error, as handlers and brokers give them.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -120,21 +126,30 @@ impl<E: fmt::Display> fmt::Display for ProcessError<E> {
 impl<E: fmt::Debug + fmt::Display> std::error::Error for ProcessError<E> {}
 
 /// What a panicking body threw.
-pub struct PanicPayload(pub(crate) Box<dyn Any + Send>);
+///
+/// A payload need not be `Sync`, but an error has to be, or it fits into no `Box<dyn Error + Send + Sync>`: so it is behind a lock.
+pub struct PanicPayload {
+    text: Cow<'static, str>,
+    payload: Mutex<Box<dyn Any + Send>>,
+}
 
 impl PanicPayload {
+    pub(crate) fn new(payload: Box<dyn Any + Send>) -> Self {
+        let text = payload.downcast_ref::<&'static str>().map(|text| Cow::Borrowed(*text));
+        let text = text.or_else(|| payload.downcast_ref::<String>().map(|text| Cow::Owned(text.clone())));
+        Self { text: text.unwrap_or(Cow::Borrowed("(no message)")), payload: Mutex::new(payload) }
+    }
+
     /// The panic's message, if it had one.
     #[must_use]
     pub fn text(&self) -> Cow<'_, str> {
-        let text = self.0.downcast_ref::<&'static str>().copied();
-        let text = text.or_else(|| self.0.downcast_ref::<String>().map(String::as_str));
-        Cow::Borrowed(text.unwrap_or("(no message)"))
+        Cow::Borrowed(&self.text)
     }
 
     /// For [`std::panic::resume_unwind`].
     #[must_use]
     pub fn into_inner(self) -> Box<dyn Any + Send> {
-        self.0
+        self.payload.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

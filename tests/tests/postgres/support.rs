@@ -1,10 +1,11 @@
 //! Consumers whose body each test writes, and questions to the database.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, num::NonZeroU16, sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
 use inbox_runtime::{
-    Dispatcher, IdFrom, Intake, Message, MessageId, Outcome, ProcessError, Reply, RunError, Runner, State, Uuid, broker::Memory,
+    Dispatcher, IdFrom, Intake, Message, MessageId, Outcome, ProcessError, Reply, RunError, Runner, State, Uuid,
+    broker::{Broker, Memory, Subscription},
     idempotent_consumer,
 };
 use sqlx::{AssertSqlSafe, PgConnection, PgExecutor, PgPool, Postgres, Transaction};
@@ -124,6 +125,10 @@ pub(super) async fn letters(pool: &PgPool) -> Vec<Letter> {
     sqlx::query_as(all).fetch_all(pool).await.expect("the dead letters")
 }
 
+/// A session of this database waits for a lock.
+pub(super) const WAITING: &str =
+    "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')";
+
 /// Asks until the answer is yes. Generous: only a wrong program waits that long.
 pub(super) async fn until(pool: &PgPool, what: &str) {
     let asked = async {
@@ -195,4 +200,13 @@ impl Running {
         let ended = tokio::time::timeout(Duration::from_secs(30), self.task).await;
         ended.expect("the runner ends by itself").expect("the runner does not panic")
     }
+}
+
+/// One delivery through the dispatcher; what the consumers that failed have to say. It is given back either way.
+pub(super) async fn dispatch_one(dispatcher: &Dispatcher<Postgres>, broker: &Memory) -> Vec<String> {
+    let subscription = broker.subscribe(NonZeroU16::MIN).await.expect("the broker is up");
+    let mut deliveries = subscription.receive(NonZeroU16::MIN, Duration::from_secs(1)).await.expect("the broker is up");
+    let mut delivery = deliveries.pop().expect("a delivery");
+    let done = dispatcher.dispatch(&mut delivery, &intake()).await;
+    done.failures.iter().map(ToString::to_string).collect()
 }

@@ -24,6 +24,8 @@ use crate::{
 pub struct PgMark {
     xid: String,
     pid: i32,
+    /// When it claimed, in seconds: whatever backend has this pid and is older is the one that claimed.
+    at: String,
 }
 
 impl InboxDatabase for Postgres {}
@@ -62,7 +64,7 @@ impl Dialect for Postgres {
         const STATE: usize = 3;
         let (mut statement, mut claimed) = (0, 0);
         let (mut state, mut row): (Option<PgRow>, Option<PgRow>) = (None, None);
-        let mut results = raw_sql(sql.claim(claim)).fetch_many(conn);
+        let mut results = raw_sql(sql.claim(claim)).fetch_many(&mut *conn);
         while let Some(next) = results.try_next().await? {
             match next {
                 Either::Left(_done) => statement += 1,
@@ -71,11 +73,17 @@ impl Dialect for Postgres {
                 Either::Right(found) => row = Some(found),
             }
         }
+        drop(results);
         let state = state.ok_or(sqlx::Error::RowNotFound)?;
         if claimed == claim.names.len() {
             let xid: Option<String> = state.try_get(0)?;
             let xid = xid.ok_or_else(|| sqlx::Error::Protocol("a claim that inserted has no transaction id".to_owned()))?;
-            return Ok(Claimed::Fresh(PgMark { xid, pid: state.try_get(1)? }));
+            return Ok(Claimed::Fresh(PgMark { xid, pid: state.try_get(1)?, at: state.try_get(3)? }));
+        }
+        if claimed > 0 {
+            // Applied under another of its names. What was claimed here is taken back, and was read as if it were the row that stood there.
+            raw_sql("ROLLBACK AND CHAIN").execute(&mut *conn).await?;
+            row = raw_sql(sql.recorded(claim)).fetch_optional(conn).await?;
         }
         // Gone meanwhile: purged between two statements. It was applied.
         let Some(row) = row else { return Ok(Claimed::Duplicate(Recorded::default())) };
@@ -83,14 +91,14 @@ impl Dialect for Postgres {
     }
 
     async fn cut(pool: &Pool<Self>, _watch: &(), mark: &PgMark) -> Result<(), BoxError> {
-        // On a connection of its own: the pool may have none to spare. The transaction id makes sure that it is still ours.
+        // On a connection of its own: the pool may have none to spare. Whatever transaction the body has made of it, the session is ours.
         let mut side = PgConnection::connect_with(&pool.connect_options()).await?;
         query(
             "SELECT pg_catalog.pg_cancel_backend(pid) FROM pg_catalog.pg_stat_activity \
-             WHERE pid = $1 AND backend_xid::text = ($2::text::bigint & 4294967295)::text",
+             WHERE pid = $1 AND backend_start <= pg_catalog.to_timestamp($2::text::float8)",
         )
         .bind(mark.pid)
-        .bind(&mark.xid)
+        .bind(&mark.at)
         .execute(&mut side)
         .await?;
         side.close().await?;
@@ -99,12 +107,16 @@ impl Dialect for Postgres {
 
     async fn guard(conn: &mut PgConnection, sql: &PgSql, mark: &PgMark, failed: bool) -> Guarded {
         // All of it is read: an error in a later statement of the text counts too.
-        let rows = raw_sql(sql.guard(&mark.xid, !failed)).fetch_all(conn).await;
+        let mut rows = raw_sql(sql.guard(&mark.xid, !failed)).fetch_all(&mut *conn).await;
+        if failed && rows.as_ref().is_err_and(|e| code(e) == Some("57014")) {
+            // A cancel request that the body had no statement for any more. It is used up.
+            rows = raw_sql(sql.guard(&mark.xid, false)).fetch_all(&mut *conn).await;
+        }
         let same = rows.and_then(|rows| rows.first().ok_or(sqlx::Error::RowNotFound)?.try_get(0));
         match same {
             Ok(true) => Guarded::Sound,
             Ok(false) => Guarded::Escaped,
-            Err(e) if code(&e) == Some("25P02") => Guarded::Aborted,
+            Err(e) if code(&e) == Some("25P02") => aborted(conn, mark).await,
             Err(e) => Guarded::Lost(e),
         }
     }
@@ -123,9 +135,14 @@ impl Dialect for Postgres {
     }
 
     async fn reset(conn: &mut PgConnection, sql: &PgSql) -> Result<(), sqlx::Error> {
-        const RESET: &str = "RESET SESSION AUTHORIZATION; RESET ALL; SELECT pg_catalog.pg_advisory_unlock_all(); DISCARD TEMP";
+        const RESET: &str = "RESET SESSION AUTHORIZATION; RESET ALL; SELECT pg_catalog.pg_advisory_unlock_all(); DISCARD TEMP; \
+                             SELECT pg_catalog.count(*) FROM pg_catalog.pg_prepared_statements WHERE NOT from_sql";
         if sql.reset {
-            raw_sql(RESET).execute(conn).await.map(drop)
+            let rows = raw_sql(RESET).fetch_all(&mut *conn).await?;
+            let there: i64 = rows.last().ok_or(sqlx::Error::RowNotFound)?.try_get(0)?;
+            // DEALLOCATE ALL: the next body would use statements that are gone.
+            let gone = usize::try_from(there).is_ok_and(|there| there < conn.cached_statements_size());
+            if gone { Err(sqlx::Error::Protocol("a body has deallocated the session's statements".to_owned())) } else { Ok(()) }
         } else {
             // What sqlx has queued is sent with it.
             conn.ping().await
@@ -171,6 +188,23 @@ impl Dialect for Postgres {
             .execute(conn)
             .await
             .map(drop)
+    }
+}
+
+/// An aborted transaction, but is it the claim's? After `COMMIT; BEGIN` it is another one, and the claim stands. The session is the same, so
+/// there was no crash in between after which the id could be somebody else's.
+async fn aborted(conn: &mut PgConnection, mark: &PgMark) -> Guarded {
+    let status = async {
+        // AND CHAIN, so that the rollback that follows has something to end.
+        raw_sql("ROLLBACK AND CHAIN").execute(&mut *conn).await?;
+        let status = query("SELECT pg_catalog.pg_xact_status($1::text::pg_catalog.xid8)").bind(&mark.xid);
+        status.persistent(false).fetch_one(conn).await?.try_get::<Option<String>, _>(0)
+    };
+    match status.await {
+        Ok(Some(status)) if status == "aborted" => Guarded::Aborted,
+        // Committed, or prepared.
+        Ok(_) => Guarded::Escaped,
+        Err(e) => Guarded::Lost(e),
     }
 }
 

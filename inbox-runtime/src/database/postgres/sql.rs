@@ -65,7 +65,6 @@ impl PgSql {
     /// reads is seen by a later snapshot than the insert's.
     pub(super) fn claim(&self, claim: &Claim<'_>) -> SqlStr {
         let Claim { names, id, fingerprint, .. } = claim;
-        let inbox = &self.inbox;
         let mut sql = String::with_capacity(800);
         sql.push_str(&self.claim_wait);
         sql.push_str(&self.claim_head);
@@ -75,17 +74,29 @@ impl PgSql {
             // Writing to a string cannot fail.
             let _ = write!(sql, "{comma}('{name}', '{id}', {hash})");
         }
-        let list = names.join("', '");
+        let recorded = self.recorded_text(claim);
         let _ = write!(
             sql,
             " ON CONFLICT (consumer_name, message_id) DO NOTHING RETURNING 1; SET LOCAL lock_timeout = DEFAULT; \
              SELECT pg_catalog.pg_current_xact_id_if_assigned()::text, pg_catalog.pg_backend_pid(), \
              pg_catalog.pg_current_wal_flush_lsn() >= pg_catalog.pg_current_wal_insert_lsn() \
-             AND pg_catalog.current_setting('synchronous_standby_names') = ''; \
-             SELECT reply::text, payload_hash FROM {inbox} WHERE message_id = '{id}' AND consumer_name IN ('{list}') \
-             ORDER BY reply IS NULL LIMIT 1"
+             AND pg_catalog.current_setting('synchronous_standby_names') = '', \
+             EXTRACT(epoch FROM pg_catalog.clock_timestamp())::text; {recorded}"
         );
         constant(sql)
+    }
+
+    /// What the row of a duplicate holds.
+    pub(super) fn recorded(&self, claim: &Claim<'_>) -> SqlStr {
+        constant(self.recorded_text(claim))
+    }
+
+    fn recorded_text(&self, claim: &Claim<'_>) -> String {
+        let (inbox, id, list) = (&self.inbox, claim.id, claim.names.join("', '"));
+        format!(
+            "SELECT reply::text, payload_hash FROM {inbox} WHERE message_id = '{id}' AND consumer_name IN ('{list}') \
+             ORDER BY reply IS NULL LIMIT 1"
+        )
     }
 
     /// Whether the claim's transaction is still the open one; with `finish` also the level of its commit.

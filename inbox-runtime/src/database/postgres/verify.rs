@@ -6,8 +6,11 @@ use crate::vocabulary::config::Options;
 
 /// The inbox as the catalogs describe it; no row: there is none.
 const TABLE: &str = "\
-SELECT c.oid::bigint, c.relkind::text, c.relpersistence::text, c.relrowsecurity, c.relhasrules, \
-  ARRAY(SELECT t.tgname::text FROM pg_catalog.pg_trigger t WHERE t.tgrelid = c.oid AND NOT t.tgisinternal \
+WITH parts AS (SELECT p.oid, p.relkind, p.relpersistence FROM pg_catalog.pg_class p WHERE p.oid = pg_catalog.to_regclass($1) \
+  OR p.oid IN (SELECT t.relid FROM pg_catalog.pg_partition_tree(pg_catalog.to_regclass($1)) t)) \
+SELECT c.oid::bigint, (SELECT bool_and(p.relkind IN ('r', 'p')) FROM parts p), (SELECT bool_and(p.relpersistence = 'p') FROM parts p), \
+  c.relrowsecurity, c.relhasrules, \
+  ARRAY(SELECT DISTINCT t.tgname::text FROM pg_catalog.pg_trigger t JOIN parts p ON p.oid = t.tgrelid WHERE NOT t.tgisinternal \
     AND NOT (t.tgname = 'inbox_commit_guard' AND t.tgdeferrable AND t.tginitdeferred) ORDER BY 1), \
   EXISTS (SELECT FROM pg_catalog.pg_index i WHERE i.indrelid = c.oid AND i.indisunique AND i.indisvalid AND i.indisready \
     AND i.indimmediate AND i.indpred IS NULL AND i.indexprs IS NULL AND i.indnkeyatts = 2 \
@@ -18,6 +21,8 @@ SELECT c.oid::bigint, c.relkind::text, c.relpersistence::text, c.relrowsecurity,
     FROM pg_catalog.pg_attribute a WHERE a.attrelid = c.oid AND a.attname IN ('consumer_name', 'message_id') AND NOT a.attisdropped), \
   COALESCE((SELECT l.collisdeterministic FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_collation l ON l.oid = a.attcollation \
     WHERE a.attrelid = c.oid AND a.attname = 'consumer_name'), true) \
+  AND NOT EXISTS (SELECT FROM pg_catalog.pg_index i JOIN pg_catalog.pg_collation l ON l.oid = ANY (i.indcollation::oid[]) \
+    WHERE i.indrelid = c.oid AND i.indisunique AND NOT l.collisdeterministic) \
 FROM pg_catalog.pg_class c WHERE c.oid = pg_catalog.to_regclass($1)";
 
 const SERVER: &str = "SELECT pg_catalog.current_setting('server_version_num')::int, pg_catalog.current_setting('fsync'), \
@@ -30,11 +35,11 @@ pub(super) async fn verify(conn: &mut PgConnection, options: &Options, sql: &PgS
         problems.push(format!("there is no table {inbox}; call `inbox.migrate()`, or apply the files under `migrations/postgres`"));
         return Ok(problems);
     };
-    let (kind, persistence): (String, String) = (row.try_get(1)?, row.try_get(2)?);
-    if !matches!(kind.as_str(), "r" | "p") {
-        problems.push(format!("{inbox} is not a table"));
+    let (table, permanent): (bool, bool) = (row.try_get(1)?, row.try_get(2)?);
+    if !table {
+        problems.push(format!("{inbox} is not a table, or has a partition that is none"));
     }
-    if persistence != "p" {
+    if !permanent {
         problems.push(format!(
             "{inbox} is not permanent (UNLOGGED or temporary), so a crash forgets what was applied; ALTER TABLE {inbox} SET LOGGED"
         ));

@@ -4,6 +4,7 @@ use std::sync::{
 };
 
 use sqlx::{Connection, Pool, Row, SqlSafeStr, SqlStr, Sqlite, SqliteConnection, pool::PoolConnection, query, raw_sql};
+use uuid::Uuid;
 
 use super::{migrate, sql::SqliteSql, verify};
 use crate::{
@@ -20,12 +21,20 @@ const GUARD: &str = "inbox_guard";
 /// Interrupts what the session runs, once it is set.
 type SqliteWatch = Arc<AtomicBool>;
 
+/// The claimed row.
+#[derive(Debug)]
+#[expect(unnameable_types, reason = "reachable through a sealed trait only")]
+pub struct SqliteMark {
+    name: &'static str,
+    id: Uuid,
+}
+
 impl InboxDatabase for Sqlite {}
 
 impl Dialect for Sqlite {
     type Sql = SqliteSql;
     type Watch = SqliteWatch;
-    type Mark = ();
+    type Mark = SqliteMark;
 
     fn sql(options: &Options) -> SqliteSql {
         SqliteSql::new(options)
@@ -45,14 +54,14 @@ impl Dialect for Sqlite {
         Ok(cut)
     }
 
-    async fn claim(conn: &mut SqliteConnection, sql: &SqliteSql, claim: &Claim<'_>) -> Result<Claimed<()>, sqlx::Error> {
+    async fn claim(conn: &mut SqliteConnection, sql: &SqliteSql, claim: &Claim<'_>) -> Result<Claimed<SqliteMark>, sqlx::Error> {
         let mut insert = query(sql.claim(claim.names.len())).bind(claim.id).bind(claim.fingerprint);
         for name in claim.names {
             insert = insert.bind(name);
         }
         if insert.fetch_all(&mut *conn).await?.len() == claim.names.len() {
             raw_sql("SAVEPOINT inbox_guard").execute(&mut *conn).await?;
-            return Ok(Claimed::Fresh(()));
+            return Ok(Claimed::Fresh(SqliteMark { name: claim.name, id: claim.id }));
         }
         // One writer, and its commits are flushed before another can begin.
         let mut recorded = Recorded { durable: true, ..Recorded::default() };
@@ -66,12 +75,12 @@ impl Dialect for Sqlite {
         Ok(Claimed::Duplicate(recorded))
     }
 
-    async fn cut(_pool: &Pool<Self>, watch: &SqliteWatch, _mark: &()) -> Result<(), BoxError> {
+    async fn cut(_pool: &Pool<Self>, watch: &SqliteWatch, _mark: &SqliteMark) -> Result<(), BoxError> {
         watch.store(true, Ordering::Relaxed);
         Ok(())
     }
 
-    async fn guard(conn: &mut SqliteConnection, _sql: &SqliteSql, _mark: &(), failed: bool) -> Guarded {
+    async fn guard(conn: &mut SqliteConnection, sql: &SqliteSql, mark: &SqliteMark, failed: bool) -> Guarded {
         let mut given_up = false;
         if failed {
             // Waits for the statement that was cut, and asks what ended it before our own statements overwrite that.
@@ -86,8 +95,15 @@ impl Dialect for Sqlite {
         let release = raw_sql("RELEASE inbox_guard").execute(&mut *conn).await;
         match release {
             Ok(_) => Guarded::Sound,
-            // SQLite rolls back by itself when a statement is interrupted or finds the disk full.
-            Err(e) if is_gone(&e) && given_up => Guarded::Aborted,
+            // SQLite rolls back by itself when a statement is interrupted or finds the disk full. If the claim is there all the same, the body had
+            // committed it before.
+            Err(e) if is_gone(&e) && given_up => {
+                match query(sql.recorded.clone()).bind(mark.name).bind(mark.id).fetch_optional(conn).await {
+                    Ok(None) => Guarded::Aborted,
+                    Ok(Some(_)) => Guarded::Escaped,
+                    Err(e) => Guarded::Lost(e),
+                }
+            }
             Err(e) if is_gone(&e) => Guarded::Escaped,
             Err(e) => Guarded::Lost(e),
         }

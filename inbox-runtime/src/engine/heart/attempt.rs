@@ -197,7 +197,7 @@ async fn run_body<DB: InboxDatabase, W: Work<DB>>(
         biased;
         ended = body => match ended {
             Ok(result) => BodyEnd::Returned(result),
-            Err(panic) => BodyEnd::Panicked(PanicPayload(panic)),
+            Err(panic) => BodyEnd::Panicked(PanicPayload::new(panic)),
         },
         limit = late => BodyEnd::TimedOut(limit),
         () = cancel.cancelled() => BodyEnd::Cancelled,

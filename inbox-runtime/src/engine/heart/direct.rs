@@ -19,26 +19,30 @@ use crate::{
     },
 };
 
+/// What a safe entry gives.
+type Called<R> = BoxFuture<'static, Result<Outcome<<R as HandlerResult>::Value>, ProcessError<<R as HandlerResult>::Error>>>;
+
 /// For the attribute: the whole of the safe entry.
+///
+/// Boxed, so that the caller's future holds no type of ours with the handler's error in it: with `Box<dyn Error + Send + Sync>` as that
+/// error the compiler could not prove such a future to be `Send`, and the entry could not be spawned.
 #[doc(hidden)]
-pub async fn direct<DB, R, F>(
-    inbox: &impl AsInbox<DB>,
-    consumer: &'static Consumer<DB>,
-    id: MessageId,
-    body: F,
-) -> Result<Outcome<R::Value>, ProcessError<R::Error>>
+pub fn direct<DB, R, F>(inbox: &impl AsInbox<DB>, consumer: &'static Consumer<DB>, id: MessageId, body: F) -> Called<R>
 where
     DB: InboxDatabase,
     R: HandlerResult,
     F: for<'a, 'c> FnOnce(&'a mut Transaction<'c, DB>) -> BoxFuture<'a, R> + Send + 'static,
 {
-    let facts = &consumer.facts;
-    let order =
-        Order { name: facts.name, names: consumer.names(), isolation: facts.isolation, timeout: facts.timeout, id, fingerprint: None };
-    let work = Once { body: Some(body), result: PhantomData::<fn() -> R> };
-    let processed = process(&inbox.as_inbox(), order, work).await?;
-    tracing::debug!(consumer = facts.name, %id, applied = processed.outcome.is_applied(), "called");
-    Ok(processed.outcome)
+    let inbox = inbox.as_inbox();
+    Box::pin(async move {
+        let facts = &consumer.facts;
+        let (name, names) = (facts.name, consumer.names());
+        let order = Order { name, names, isolation: facts.isolation, timeout: facts.timeout, id, fingerprint: None };
+        let work = Once { body: Some(body), result: PhantomData::<fn() -> R> };
+        let processed = process(&inbox, order, work).await?;
+        tracing::debug!(consumer = name, %id, applied = processed.outcome.is_applied(), "called");
+        Ok(processed.outcome)
+    })
 }
 
 /// A body whose arguments are owned: it runs once.
