@@ -30,7 +30,8 @@ async fn a1_a_claim_that_failed_leaves_no_memory_of_the_message() {
     run(&mut *locker, "LOCK TABLE public.inbox").await;
     let first = tokio::spawn(call(&pool, id, noting()));
     until(&pool, WAITING).await;
-    run(&pool, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'").await;
+    run(&pool, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'")
+        .await;
     let first = first.await.unwrap();
     locker.rollback().await.unwrap();
     assert!(matches!(first, Err(ProcessError::Database(_))), "{first:?}");

@@ -21,7 +21,10 @@ async fn commit_unflushed(pool: &PgPool, consumer: &str) -> (inbox_runtime::Mess
         let insert = sqlx::query("INSERT INTO public.inbox (consumer_name, message_id) VALUES ($1, $2)").bind(consumer).bind(id.as_uuid());
         insert.execute(&mut other).await.unwrap();
         let (lsn, open): (String, bool) =
-            sqlx::query_as("SELECT l::text, pg_current_wal_flush_lsn() < l FROM pg_current_wal_insert_lsn() l").fetch_one(&mut other).await.unwrap();
+            sqlx::query_as("SELECT l::text, pg_current_wal_flush_lsn() < l FROM pg_current_wal_insert_lsn() l")
+                .fetch_one(&mut other)
+                .await
+                .unwrap();
         if open {
             return (id, lsn);
         }
@@ -64,7 +67,9 @@ async fn witnessed(pool: &PgPool) -> Vec<String> {
 
 #[tokio::test]
 async fn neither_a_body_nor_a_role_decides_whether_the_commit_waits() {
-    for setting in ["SET synchronous_commit = off", "SET LOCAL synchronous_commit = off", "SELECT set_config('synchronous_commit', 'off', true)"] {
+    for setting in
+        ["SET synchronous_commit = off", "SET LOCAL synchronous_commit = off", "SELECT set_config('synchronous_commit', 'off', true)"]
+    {
         let pool = postgres_pool(bare_postgres().await.options([("synchronous_commit", "off")]), 2).await;
         Inbox::new(&pool).migrate().await.unwrap();
         run(&pool, WITNESS).await;

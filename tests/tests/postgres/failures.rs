@@ -115,11 +115,7 @@ async fn b1_a_swallowed_sql_error_is_a_failed_attempt() {
 #[tokio::test]
 async fn b7_a_deferred_constraint_that_fails_at_commit_is_a_failed_attempt() {
     let (pool, id) = (postgres_with(1).await, new_id());
-    run(
-        &pool,
-        "CREATE TABLE invoice (account bigint REFERENCES accounts DEFERRABLE INITIALLY DEFERRED)",
-    )
-    .await;
+    run(&pool, "CREATE TABLE invoice (account bigint REFERENCES accounts DEFERRABLE INITIALLY DEFERRED)").await;
     let violating = script(|tx, id| {
         Box::pin(async move {
             note(tx, "billing", id).await?;

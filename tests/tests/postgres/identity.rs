@@ -58,7 +58,8 @@ async fn f2_an_empty_text_id_is_no_id_either() {
 #[tokio::test]
 async fn f3_one_id_of_two_sources_is_two_messages() {
     let pool = postgres_with(2).await;
-    let event = |source: &'static str, id: &'static str| Message::new("orders", "{}").with_header("ce_id", id).with_header("ce_source", source);
+    let event =
+        |source: &'static str, id: &'static str| Message::new("orders", "{}").with_header("ce_id", id).with_header("ce_source", source);
     let events = [event("/a", "7"), event("/b", "7"), event("a/b", "c"), event("a", "b/c"), event("/a", "7")];
     let broker = deliver(&pool, Intake::new("orders", IdFrom::cloud_events()), events).await;
     assert_eq!(broker.counts().done, 5);
@@ -104,8 +105,7 @@ async fn two_payloads(pool: &PgPool, intake: Intake) -> (Memory, MessageId, u64)
     let recorder = DebuggingRecorder::new();
     let counted = recorder.snapshotter();
     let guard = metrics::set_default_local_recorder(&recorder);
-    let broker =
-        deliver(pool, intake, [r#"{"amount_cents":10}"#, r#"{"amount_cents":99}"#, r#"{"amount_cents":10}"#].map(payment)).await;
+    let broker = deliver(pool, intake, [r#"{"amount_cents":10}"#, r#"{"amount_cents":99}"#, r#"{"amount_cents":10}"#].map(payment)).await;
     drop(guard);
     let mismatches = counted.snapshot().into_vec().into_iter().find_map(|(key, _, _, value)| match value {
         DebugValue::Counter(count) if key.key().name() == "inbox_payload_mismatches_total" => Some(count),
@@ -147,4 +147,30 @@ async fn f7_one_id_for_two_event_types_is_one_message_for_a_consumer_of_both() {
     // The rule: the event type is not part of the key. The second is skipped, and that is noticed.
     assert_eq!(broker.counts().done, 2);
     assert_once(&pool, "billing", id).await;
+}
+
+#[idempotent_consumer(name = "settle.v1")]
+async fn settle_before(tx: &mut Transaction<'_, Postgres>, id: MessageId) -> Result<(), sqlx::Error> {
+    note(tx, "settle", id).await
+}
+
+#[idempotent_consumer(name = "settle", aliases = ["settle.v1"])]
+async fn settle_now(tx: &mut Transaction<'_, Postgres>, id: MessageId) -> Result<(), sqlx::Error> {
+    note(tx, "settle", id).await
+}
+
+#[tokio::test]
+async fn f9_another_payload_is_noticed_under_a_former_name_too() {
+    let (pool, id) = (postgres_with(2).await, new_id());
+    for (consumer, payload, dead) in [("settle.v1", "10", 0), ("settle", "10", 0), ("settle", "99", 1)] {
+        let broker = Memory::new();
+        broker.publish(order(id, payload));
+        let builder = inbox_runtime::Dispatcher::builder(&pool).only([consumer]).bind(consumer, ["orders"]);
+        let running = serve(builder.build().await.unwrap(), &broker, intake().mismatch(Mismatch::DeadLetter));
+        running.drain(&broker).await;
+        running.stop().await.unwrap();
+        assert_eq!(broker.counts().dead_lettered, dead, "{consumer} with {payload}");
+    }
+    assert_eq!(applied(&pool, "settle", id).await, 1);
+    assert_eq!((claimed(&pool, "settle.v1", id).await, claimed(&pool, "settle", id).await), (1, 0));
 }

@@ -101,7 +101,9 @@ async fn the_documented_grants_are_enough() {
 
 #[tokio::test]
 async fn a_role_without_them_is_refused_at_the_start_and_told_what_it_needs() {
-    for (name, grants) in [("select", ["SELECT ON public.inbox"]), ("insert", ["INSERT ON public.inbox"]), ("none", ["USAGE ON SCHEMA public"])] {
+    for (name, grants) in
+        [("select", ["SELECT ON public.inbox"]), ("insert", ["INSERT ON public.inbox"]), ("none", ["USAGE ON SCHEMA public"])]
+    {
         let (_owner, app, role) = with_role(name, &grants).await;
         let refused = Inbox::new(&app).verify().await.unwrap_err();
         assert!(matches!(refused, ProcessError::Unsound(_)), "{name}: {refused:?}");

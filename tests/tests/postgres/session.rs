@@ -83,7 +83,8 @@ async fn temporary_tables_and_advisory_locks_do_not_meet_the_next_body() {
 fn cached() -> State<Script> {
     script(|tx, id| {
         Box::pin(async move {
-            let balance: i64 = sqlx::query_scalar("SELECT balance_cents FROM accounts WHERE id = $1").bind(1_i64).fetch_one(&mut **tx).await?;
+            let balance: i64 =
+                sqlx::query_scalar("SELECT balance_cents FROM accounts WHERE id = $1").bind(1_i64).fetch_one(&mut **tx).await?;
             assert_eq!(balance, 0);
             Ok(note(tx, "billing", id).await?)
         })

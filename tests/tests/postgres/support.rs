@@ -121,7 +121,8 @@ pub(super) struct Letter {
 }
 
 pub(super) async fn letters(pool: &PgPool) -> Vec<Letter> {
-    let all = "SELECT consumer_name, message_id, reason, error, topic, message_key, headers, payload FROM public.inbox_dead_letter ORDER BY id";
+    let all =
+        "SELECT consumer_name, message_id, reason, error, topic, message_key, headers, payload FROM public.inbox_dead_letter ORDER BY id";
     sqlx::query_as(all).fetch_all(pool).await.expect("the dead letters")
 }
 

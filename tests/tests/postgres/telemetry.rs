@@ -103,7 +103,8 @@ async fn a_failure_is_logged_with_its_consumer_and_its_id_and_counted() {
     let running = serve(dispatcher(&pool, flaky, &["billing"]).await, &broker, intake());
     running.drain(&broker).await;
     running.stop().await.unwrap();
-    let told = |line: &String| line.contains("WARN") && line.contains("no stock") && line.contains("billing") && line.contains(&id.to_string());
+    let told =
+        |line: &String| line.contains("WARN") && line.contains("no stock") && line.contains("billing") && line.contains(&id.to_string());
     let lines = lines.take();
     assert_eq!(lines.iter().filter(|line| told(line)).count(), 1, "{lines:#?}");
     assert_eq!(counted(&snapshotter, "inbox_failures_total", "billing"), 1);

@@ -75,7 +75,8 @@ async fn an_inbox_with_an_invalid_key_is_refused() {
 #[tokio::test]
 async fn another_unique_index_that_is_sound_is_accepted() {
     let pool = postgres_with(1).await;
-    run(&pool, "ALTER TABLE public.inbox DROP CONSTRAINT inbox_pkey; CREATE UNIQUE INDEX k ON public.inbox (message_id, consumer_name)").await;
+    run(&pool, "ALTER TABLE public.inbox DROP CONSTRAINT inbox_pkey; CREATE UNIQUE INDEX k ON public.inbox (message_id, consumer_name)")
+        .await;
     let id = new_id();
     assert!(shipping(&pool, id, id).await.unwrap().is_applied());
     assert!(!shipping(&pool, id, id).await.unwrap().is_applied());
