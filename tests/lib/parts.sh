@@ -32,7 +32,7 @@ cargo_test() { cargo test --workspace --all-features --no-fail-fast "$@"; }
 
 part_lock() { cargo metadata --locked --format-version 1 >/dev/null; }
 
-part_fmt() { cargo fmt --all --check; }
+part_fmt() { cargo fmt --all --check -- --color=never; }
 
 part_clippy() { cargo clippy --workspace --all-targets --all-features -- -D warnings; }
 

@@ -65,7 +65,7 @@ pub(crate) fn body(function: &Function, sig: &Signature) -> TokenStream {
     quote! {
         #docs
         #(#attrs)*
-        #[allow(clippy::missing_errors_doc)]
+        #[allow(clippy::missing_errors_doc, clippy::unused_async)]
         #vis #sig #block
     }
 }

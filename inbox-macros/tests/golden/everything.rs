@@ -19,7 +19,7 @@ impl r#type {
     #[must_use]
     #[cfg_attr(docsrs, doc(hidden))]
     #[cfg_attr(docsrs, inline)]
-    #[allow(clippy::missing_errors_doc)]
+    #[allow(clippy::missing_errors_doc, clippy::unused_async)]
     pub(crate) async fn body<'c>(
         tx: &mut Transaction<'c, Sqlite>,
         Json(OrderPlaced { id, .. }): Json<OrderPlaced>,

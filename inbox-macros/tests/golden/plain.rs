@@ -6,7 +6,7 @@ impl charge {
     pub const NAME: &'static ::core::primitive::str = "billing";
     #[doc = "The function as written, **without the inbox**: nothing is claimed, nothing is committed, and a second call applies a second effect. For unit tests.\n\n"]
     #[doc = " Charges an account."]
-    #[allow(clippy::missing_errors_doc)]
+    #[allow(clippy::missing_errors_doc, clippy::unused_async)]
     pub async fn body(tx: &mut Transaction<'_, Postgres>, Json(order): Json<Order>) -> Result<(), Error> {
         Ok(())
     }

@@ -7,7 +7,7 @@ impl charge {
     const NAME: &'static ::core::primitive::str = "charge";
     #[allow(dead_code, unused_variables)]
     #[doc = "The function as written, **without the inbox**: nothing is claimed, nothing is committed, and a second call applies a second effect. For unit tests.\n\n"]
-    #[allow(clippy::missing_errors_doc)]
+    #[allow(clippy::missing_errors_doc, clippy::unused_async)]
     async fn body(tx: &mut Transaction<'_, Postgres>, Json(order): Json<Order>) -> Result<(), Error> {
         Ok(())
     }

@@ -30,6 +30,9 @@ CREATE TABLE "inbox_dead_letter" (
     -- Byte for byte; null for a tombstone.
     payload       bytea,
     failed_at     timestamptz NOT NULL DEFAULT now(),
-    CONSTRAINT "inbox_dead_letter_pkey" PRIMARY KEY (id),
-    CONSTRAINT "inbox_dead_letter_message" UNIQUE (consumer_name, message_id)
+    CONSTRAINT "inbox_dead_letter_pkey" PRIMARY KEY (id)
 );
+
+-- A message that comes again is no second letter. One with the same id and another payload is: its payload would be nowhere else.
+CREATE UNIQUE INDEX "inbox_dead_letter_message"
+    ON "inbox_dead_letter" (consumer_name, message_id, (pg_catalog.sha256(coalesce(payload, ''::bytea))));

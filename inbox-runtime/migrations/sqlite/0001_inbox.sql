@@ -31,6 +31,8 @@ CREATE TABLE "inbox_dead_letter" (
     headers       TEXT    NOT NULL,
     -- Byte for byte; null for a tombstone.
     payload       BLOB,
-    failed_at     TEXT    NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
-    UNIQUE (consumer_name, message_id)
+    failed_at     TEXT    NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
 ) STRICT;
+
+-- A message that comes again is no second letter. One with the same id and another payload is: its payload would be nowhere else.
+CREATE UNIQUE INDEX "inbox_dead_letter_message" ON "inbox_dead_letter" (consumer_name, message_id, coalesce(payload, x''));

@@ -84,6 +84,7 @@ pub(crate) struct Tables {
     pub(crate) prefix: Option<Identifier>,
 }
 
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
 impl Tables {
     pub(crate) fn prefix(&self) -> &str {
         self.prefix.as_ref().map_or("", Identifier::as_str)
@@ -98,6 +99,7 @@ impl Identifier {
     /// PostgreSQL cuts identifiers after 63 bytes; the longest name that we put behind a prefix takes 24 of them.
     pub(crate) const MAX: usize = 39;
 
+    #[cfg(any(feature = "postgres", feature = "sqlite"))]
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }

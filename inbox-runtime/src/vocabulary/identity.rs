@@ -2,10 +2,13 @@
 
 use std::borrow::Cow;
 
+use serde_json::Value;
+
 use super::{
     headers::HeaderError,
     id::{InvalidId, MessageId},
     message::Message,
+    pointer::{Found, find},
 };
 
 /// Where a subscription takes the id of a message from.
@@ -49,7 +52,8 @@ impl IdFrom {
         Self::at(Place::Header(name.into()))
     }
 
-    /// A place in a JSON payload, as an RFC 6901 pointer: `/meta/id`. Strings and integers are taken.
+    /// A place in a JSON payload, as an RFC 6901 pointer: `/meta/id`. Strings and integers are taken. A key on the way that is there twice
+    /// counts once if both lead to one value, else the message is a dead letter.
     pub fn json_pointer(pointer: impl Into<Cow<'static, str>>) -> Self {
         Self::at(Place::JsonPointer(pointer.into()))
     }
@@ -97,7 +101,7 @@ impl IdFrom {
             Place::Header(name) => {
                 self.parse(message.headers.text(name)?.ok_or_else(|| NoId::Missing { place: format!("header `{name}`") })?)
             }
-            Place::JsonPointer(pointer) => self.parse(&json_text(&json(message)?, pointer)?),
+            Place::JsonPointer(pointer) => self.parse(&json_text(message, pointer)?),
             Place::CloudEvents => cloud_event(message),
         }
     }
@@ -111,16 +115,14 @@ impl IdFrom {
     }
 }
 
-fn json(message: &Message) -> Result<serde_json::Value, NoId> {
-    serde_json::from_slice(message.payload.as_deref().unwrap_or_default()).map_err(|e| NoId::NotJson { cause: e.to_string() })
-}
-
-fn json_text(value: &serde_json::Value, pointer: &str) -> Result<String, NoId> {
-    match value.pointer(pointer) {
-        Some(serde_json::Value::String(text)) => Ok(text.clone()),
-        Some(serde_json::Value::Number(number)) if number.is_u64() || number.is_i64() => Ok(number.to_string()),
-        Some(serde_json::Value::Null) | None => Err(NoId::Missing { place: format!("payload at `{pointer}`") }),
-        Some(_) => Err(NoId::WrongType { pointer: pointer.to_owned() }),
+fn json_text(message: &Message, pointer: &str) -> Result<String, NoId> {
+    let found = find(message.payload.as_deref().unwrap_or_default(), pointer).map_err(|e| NoId::NotJson { cause: e.to_string() })?;
+    match found {
+        Found::One(Value::String(text)) => Ok(text),
+        Found::One(Value::Number(number)) if number.is_u64() || number.is_i64() => Ok(number.to_string()),
+        Found::One(Value::Null) | Found::Nothing => Err(NoId::Missing { place: format!("payload at `{pointer}`") }),
+        Found::One(_) => Err(NoId::WrongType { pointer: pointer.to_owned() }),
+        Found::Several => Err(NoId::Contradiction),
     }
 }
 
@@ -134,10 +136,9 @@ fn cloud_event(message: &Message) -> Result<MessageId, NoId> {
         }
     }
     // A binary-mode payload may be anything; only one that says it is a CloudEvent carries an id of its own.
-    if let Ok(event) = json(message)
-        && event.pointer("/specversion").is_some()
-    {
-        let (id, source) = (json_text(&event, "/id")?, json_text(&event, "/source")?);
+    let payload = message.payload.as_deref().unwrap_or_default();
+    if !matches!(find(payload, "/specversion"), Ok(Found::Nothing) | Err(_)) {
+        let (id, source) = (json_text(message, "/id")?, json_text(message, "/source")?);
         found.push(MessageId::from_text(&source, &id).map_err(NoId::Invalid)?);
     }
     let first =
@@ -203,7 +204,7 @@ impl EventTypeFrom {
     pub(crate) fn read(&self, message: &Message) -> Option<String> {
         match &self.0 {
             EventPlace::Header(name) => message.headers.text(name).ok().flatten().map(str::to_owned),
-            EventPlace::JsonPointer(pointer) => json_text(&json(message).ok()?, pointer).ok(),
+            EventPlace::JsonPointer(pointer) => json_text(message, pointer).ok(),
         }
     }
 }

@@ -8,3 +8,4 @@ pub(crate) mod id;
 pub(crate) mod identity;
 pub(crate) mod message;
 pub(crate) mod outcome;
+mod pointer;

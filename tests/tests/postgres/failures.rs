@@ -183,7 +183,8 @@ async fn a_connection_killed_under_the_body_is_infrastructure_not_a_failure() {
             Box::pin(async move {
                 note(tx, "billing", id).await?;
                 let pid: i32 = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut **tx).await?;
-                sqlx::query("SELECT pg_terminate_backend($1, 10000)").bind(pid).execute(&pool).await?;
+                sqlx::query("SELECT pg_terminate_backend($1)").bind(pid).execute(&pool).await?;
+                until(&pool, &format!("SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE pid = {pid})")).await;
                 // One that notices and one that does not.
                 if id.as_uuid().as_bytes()[15] % 2 == 0 { raw(tx, "SELECT 1").await } else { Ok(()) }
             })

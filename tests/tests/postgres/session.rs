@@ -38,8 +38,8 @@ async fn a_role_or_a_setting_of_one_body_does_not_meet_the_next() {
     let pool = postgres_with(1).await;
     let me: &'static str = sqlx::query_scalar::<_, String>("SELECT current_user::text").fetch_one(&pool).await.unwrap().leak();
     for (leak, question, expected) in [
-        ("SET ROLE pg_read_all_data", "SELECT current_user::text", me),
-        ("SET SESSION AUTHORIZATION pg_read_all_data", "SELECT session_user::text", me),
+        ("SET ROLE pg_monitor", "SELECT current_user::text", me),
+        ("SET SESSION AUTHORIZATION pg_monitor", "SELECT session_user::text", me),
         ("SET search_path = pg_temp", "SHOW search_path", "\"$user\", public"),
         ("SET statement_timeout = '1ms'; SET work_mem = '64kB'", "SHOW statement_timeout", "0"),
         ("SET my.tenant = '7'", "SELECT COALESCE(NULLIF(current_setting('my.tenant', true), ''), 'none')", "none"),
@@ -55,7 +55,7 @@ async fn a_role_or_a_setting_of_one_body_does_not_meet_the_next() {
 async fn a_role_under_row_security_does_not_hide_rows_from_the_next_body() {
     let pool = postgres_with(1).await;
     run(&pool, "ALTER TABLE accounts ENABLE ROW LEVEL SECURITY").await;
-    leave(&pool, "SET ROLE pg_read_all_data").await;
+    leave(&pool, "SET ROLE pg_monitor").await;
     let id = new_id();
     let crediting = script(|tx, id| {
         Box::pin(async move {

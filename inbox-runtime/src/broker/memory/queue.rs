@@ -1,11 +1,12 @@
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{HashMap, HashSet, VecDeque},
     fmt,
     num::NonZeroU16,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
+use bytes::Bytes;
 use tokio::{sync::Notify, time::Instant};
 
 use super::{faults::Faults, subscription::MemorySubscription};
@@ -49,6 +50,8 @@ pub(super) struct Ready {
 
 /// Delivered, not settled.
 pub(super) struct Held {
+    /// The subscription's number.
+    pub(super) by: u64,
     pub(super) lease: Lease,
     pub(super) attempt: u32,
     pub(super) number: u64,
@@ -150,8 +153,8 @@ impl Broker for Memory {
     }
 
     async fn subscribe(&self, prefetch: NonZeroU16) -> Result<MemorySubscription, BrokerError> {
-        drop(self.shared.up()?);
-        Ok(MemorySubscription::new(Arc::clone(&self.shared), self.lease, prefetch))
+        let number = self.shared.up()?.number();
+        Ok(MemorySubscription::new(Arc::clone(&self.shared), number, self.lease, prefetch))
     }
 }
 
@@ -193,11 +196,45 @@ impl State {
         self.ready.extend(again);
     }
 
-    /// The next that is due: the first, or any.
-    pub(super) fn take(&mut self) -> Option<Ready> {
+    /// How many a subscription holds.
+    pub(super) fn held_by(&self, subscription: u64) -> usize {
+        self.held.values().filter(|held| held.by == subscription).count()
+    }
+
+    /// The next that is due: the first whose turn it is, or any.
+    pub(super) fn take(&mut self, subscription: u64) -> Option<Ready> {
         let now = Instant::now();
-        let due: Vec<usize> = (0..self.ready.len()).filter(|i| self.ready.get(*i).is_some_and(|ready| ready.at <= now)).collect();
+        let turns = self.turns(subscription);
+        let is_due = |ready: &Ready| ready.at <= now && (self.faults.shuffle || turns.may_go(ready));
+        let due: Vec<usize> = self.ready.iter().enumerate().filter(|(_, ready)| is_due(ready)).map(|(i, _)| i).collect();
         let at = if self.faults.shuffle && !due.is_empty() { due.get(self.random.usize(..due.len())) } else { due.first() };
         self.ready.remove(*at?)
+    }
+
+    fn turns(&self, subscription: u64) -> Turns {
+        let mut turns = Turns::default();
+        for Ready { number, message, .. } in &self.ready {
+            if let Some(key) = &message.key {
+                let first = turns.first.entry(key.clone()).or_insert(*number);
+                *first = (*first).min(*number);
+            }
+        }
+        let elsewhere = self.held.values().filter(|held| held.by != subscription);
+        turns.elsewhere = elsewhere.filter_map(|held| held.message.key.clone()).collect();
+        turns
+    }
+}
+
+/// Messages with one key go one after the other: none while an earlier one waits for its retry, or while another subscription holds one.
+#[derive(Default)]
+struct Turns {
+    first: HashMap<Bytes, u64>,
+    elsewhere: HashSet<Bytes>,
+}
+
+impl Turns {
+    fn may_go(&self, ready: &Ready) -> bool {
+        let Some(key) = &ready.message.key else { return true };
+        self.first.get(key) == Some(&ready.number) && !self.elsewhere.contains(key)
     }
 }

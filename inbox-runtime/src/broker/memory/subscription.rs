@@ -13,6 +13,7 @@ use crate::engine::contract::{
 /// One consumer of a [`Memory`](super::Memory) queue. When it is dropped, what it held comes again.
 pub struct MemorySubscription {
     shared: Arc<Shared>,
+    number: u64,
     lease: Duration,
     prefetch: NonZeroU16,
     session: Lease,
@@ -23,15 +24,15 @@ pub struct MemorySubscription {
 pub struct MemoryHandle(u64);
 
 impl MemorySubscription {
-    pub(super) fn new(shared: Arc<Shared>, lease: Duration, prefetch: NonZeroU16) -> Self {
-        Self { shared, lease, prefetch, session: Lease::new() }
+    pub(super) fn new(shared: Arc<Shared>, number: u64, lease: Duration, prefetch: NonZeroU16) -> Self {
+        Self { shared, number, lease, prefetch, session: Lease::new() }
     }
 
     fn deliver(&self, state: &mut State, ready: Ready) -> Delivery<MemoryHandle> {
         let Ready { attempt, number, message, .. } = ready;
         let attempt = attempt + 1;
         let lease = self.session.child_until(Instant::now() + self.lease);
-        let held = Held { lease: lease.clone(), attempt, number, message: message.clone() };
+        let held = Held { by: self.number, lease: lease.clone(), attempt, number, message: message.clone() };
         let handle = state.number();
         state.held.insert(handle, held);
         state.counts.deliveries += 1;
@@ -56,15 +57,16 @@ impl Subscription for MemorySubscription {
         // Leases that run out make no noise, so it looks again now and then.
         const LOOK: Duration = Duration::from_millis(10);
         let deadline = Instant::now() + wait;
-        let most = usize::from(max.min(self.prefetch).get());
+        let (max, prefetch) = (usize::from(max.get()), usize::from(self.prefetch.get()));
         loop {
             let arrived = self.shared.arrived.notified();
             {
                 let mut state = self.shared.up()?;
                 state.reclaim();
+                let most = max.min(prefetch.saturating_sub(state.held_by(self.number)));
                 let mut out = Vec::new();
                 while out.len() < most
-                    && let Some(ready) = state.take()
+                    && let Some(ready) = state.take(self.number)
                 {
                     out.push(self.deliver(&mut state, ready));
                 }

@@ -27,6 +27,8 @@ type SqliteWatch = Arc<AtomicBool>;
 pub struct SqliteMark {
     name: &'static str,
     id: Uuid,
+    /// Set by the session's next commit, whoever makes it.
+    committed: Arc<AtomicBool>,
 }
 
 impl InboxDatabase for Sqlite {}
@@ -61,7 +63,14 @@ impl Dialect for Sqlite {
         }
         if insert.fetch_all(&mut *conn).await?.len() == claim.names.len() {
             raw_sql("SAVEPOINT inbox_guard").execute(&mut *conn).await?;
-            return Ok(Claimed::Fresh(SqliteMark { name: claim.name, id: claim.id }));
+            let mark = SqliteMark { name: claim.name, id: claim.id, committed: Arc::default() };
+            let committed = Arc::clone(&mark.committed);
+            let note = move || {
+                committed.store(true, Ordering::Relaxed);
+                true
+            };
+            conn.lock_handle().await?.set_commit_hook(note);
+            return Ok(Claimed::Fresh(mark));
         }
         // One writer, and its commits are flushed before another can begin.
         let mut recorded = Recorded { durable: true, ..Recorded::default() };
@@ -94,9 +103,11 @@ impl Dialect for Sqlite {
         }
         let release = raw_sql("RELEASE inbox_guard").execute(&mut *conn).await;
         match release {
+            // Before ours there is no commit: the body has committed the claim, or has rolled it back and something of its own was committed after.
+            _ if mark.committed.load(Ordering::Relaxed) => Guarded::Escaped,
             Ok(_) => Guarded::Sound,
             // SQLite rolls back by itself when a statement is interrupted or finds the disk full. If the claim is there all the same, the body had
-            // committed it before.
+            // released the savepoint before.
             Err(e) if is_gone(&e) && given_up => {
                 match query(sql.recorded.clone()).bind(mark.name).bind(mark.id).fetch_optional(conn).await {
                     Ok(None) => Guarded::Aborted,
