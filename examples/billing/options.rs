@@ -2,25 +2,29 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::protocol::Mode;
 
-/// Delivers orders at least once to a worker process that is killed with SIGKILL at random moments, and compares every balance
-/// at the end.
+/// Delivers orders at least once to a worker process that is killed at random moments
 ///
-/// Two consumers want every order: `billing` credits an account, `inventory` takes units from stock. Some orders are published twice,
-/// and what a killed worker held comes again, in any order. Without flags it needs nothing: it makes an SQLite database in a
-/// temporary directory and removes it afterwards.
+/// The worker gets SIGKILL and is started again until everything is acked; then every balance is
+/// compared with what it has to be.
 ///
-/// The three counter-examples do the same without the inbox, and fail on purpose: they exit with 0 when their fault shows.
+/// Two consumers want every order: `billing` credits an account, `inventory` takes units from stock.
+/// Some orders are published twice, and what a killed worker held comes again, in any order.
+/// Without flags it needs nothing: it makes an SQLite database in a temporary directory and
+/// removes it afterwards.
+///
+/// The three counter-examples do without (part of) the inbox and fail on purpose: they exit with 0
+/// when their fault shows.
 ///
 /// The last line is for scripts, as in
-/// `lost=0 doubled=0 kills=23 deliveries=13104 applied=20000 duplicates=5790`.
+/// `lost=0 doubled=0 kills=24 deliveries=13313 applied=20000 duplicates=5114`.
 #[derive(Debug, Parser)]
-#[command(name = "billing", version, args_conflicts_with_subcommands = true, disable_help_subcommand = true, term_width = 100)]
+#[command(name = "billing", version, args_conflicts_with_subcommands = true, disable_help_subcommand = true, verbatim_doc_comment)]
 pub(crate) struct Options {
-    /// Run on this PostgreSQL instead of SQLite, as in `postgres://user:password@localhost/shop`.
+    /// Run on this PostgreSQL instead of SQLite, as in `postgres://user:password@localhost/shop`
     ///
-    /// It works in a schema of its own, `inbox_example_..`, which it creates and drops; your tables are not touched. The role needs
-    /// the privilege CREATE on the database.
-    #[arg(long, value_name = "URL")]
+    /// It works in a schema of its own, `inbox_example_..`, which it creates and drops;
+    /// your tables are not touched. The role needs the privilege CREATE on the database.
+    #[arg(long, value_name = "URL", verbatim_doc_comment)]
     pub(crate) database_url: Option<String>,
 
     #[command(flatten)]
@@ -45,17 +49,18 @@ pub(crate) struct Options {
 #[derive(Debug, Args)]
 #[group(multiple = false)]
 pub(crate) struct CounterExample {
-    /// Counter-example: handlers that do their work and then ack, without an inbox. Shows what is charged twice.
+    /// Counter-example: handlers that work and then ack, without an inbox: what is charged twice.
     #[arg(long)]
     without_inbox: bool,
 
-    /// Counter-example: the skip is kept in a second store, outside of the transaction (a file that stands for Redis).
+    /// Counter-example: the skip is in a second store: work doubled and work lost
     ///
-    /// Runs both orders, one after the other: marked after the work, which doubles, and marked before the work, which loses.
-    #[arg(long)]
+    /// A file stands for Redis, outside of the transaction. Runs both orders, one after the other:
+    /// marked after the work, which doubles, and marked before the work, which loses.
+    #[arg(long, verbatim_doc_comment)]
     skip_elsewhere: bool,
 
-    /// Counter-example: the inbox is there, but the ack is sent before the commit. Shows what is dropped in silence.
+    /// Counter-example: the ack is sent before the commit: what is dropped in silence.
     #[arg(long)]
     ack_first: bool,
 }

@@ -53,6 +53,7 @@ impl Pipe {
     }
 }
 
+#[derive(Clone)]
 pub(crate) struct PipeBroker {
     pub(crate) pipe: Arc<Pipe>,
     pub(crate) tally: Arc<Tally>,

@@ -4,6 +4,7 @@ use std::{str::FromStr, sync::Arc};
 
 use inbox_runtime::{Dispatcher, IdFrom, Inbox, InboxDatabase, Intake, Registration, Runner};
 use sqlx::{postgres::PgConnectOptions, sqlite::SqliteConnectOptions};
+use tokio::task::JoinSet;
 
 use crate::{
     Error,
@@ -13,6 +14,9 @@ use crate::{
     tally::Tally,
     wrong,
 };
+
+/// A runner takes one message at a time; several of them keep the database busy, and meet the same message at the same time now and then.
+const RUNNERS: usize = 4;
 
 pub(crate) async fn run() -> Result<(), Error> {
     // Warnings of the inbox, on standard error; standard output belongs to the pipe.
@@ -38,11 +42,17 @@ pub(crate) async fn run() -> Result<(), Error> {
 
 async fn serve<DB: InboxDatabase>(inbox: Inbox<DB>, consumers: [Registration; 2], pipe: &Arc<Pipe>) -> Result<(), Error> {
     inbox.migrate().await?;
-    // A program on one database does not need these two lines: its consumers are found by themselves.
+    // A program on one database does not need to register anything: its consumers are found by themselves. This one has each of them twice.
     let dispatcher = Dispatcher::builder(&inbox).without_linked();
-    let dispatcher = consumers.into_iter().fold(dispatcher, |builder, consumer| builder.register(consumer));
-    let intake = Intake::new("orders", IdFrom::header("event-id")).topics(["orders"]);
+    let dispatcher = consumers.into_iter().fold(dispatcher, |builder, consumer| builder.register(consumer)).build().await?;
     let broker = PipeBroker { pipe: Arc::clone(pipe), tally: Tally::install()? };
-    Runner::new(dispatcher.build().await?, broker, intake).stop_on(pipe.over.clone()).run().await?;
+    let mut runners = JoinSet::new();
+    for _ in 0..RUNNERS {
+        let intake = Intake::new("orders", IdFrom::header("event-id")).topics(["orders"]);
+        runners.spawn(Runner::new(dispatcher.clone(), broker.clone(), intake).stop_on(pipe.over.clone()).run());
+    }
+    while let Some(ended) = runners.join_next().await {
+        ended??;
+    }
     Ok(())
 }

@@ -41,6 +41,19 @@ fn e7_e13_e14_renamed_facade_editions_and_every_lint() {
 fn e13_the_lints_are_on() {
     let (clean, text) = clippy(&["--package", "strict-2021", "--features", "off", "--quiet"]);
     assert!(!clean && text.contains("DoesNotExist"), "the feature `off` should not compile:\n{text}");
-    let (clean, text) = clippy(&["--package", "renamed", "--quiet", "--", "-D", "clippy::missing_const_for_thread_local", "-D", "clippy::unseparated_literal_suffix", "-D", "clippy::question_mark_used", "-D", "clippy::missing_trait_methods"]);
+    let (clean, text) = clippy(&[
+        "--package",
+        "renamed",
+        "--quiet",
+        "--",
+        "-D",
+        "clippy::missing_const_for_thread_local",
+        "-D",
+        "clippy::unseparated_literal_suffix",
+        "-D",
+        "clippy::question_mark_used",
+        "-D",
+        "clippy::missing_trait_methods",
+    ]);
     assert!(clean, "restriction lints fire on generated code:\n{text}");
 }

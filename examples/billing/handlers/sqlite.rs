@@ -20,7 +20,11 @@ pub(crate) async fn credit_account(tx: &mut Transaction<'_, Sqlite>, id: Message
 
 /// Takes the units of an order from stock.
 #[idempotent_consumer(name = "inventory", topic = "orders")]
-pub(crate) async fn take_from_stock(tx: &mut Transaction<'_, Sqlite>, id: MessageId, Json(order): Json<OrderPlaced>) -> Result<(), Failure> {
+pub(crate) async fn take_from_stock(
+    tx: &mut Transaction<'_, Sqlite>,
+    id: MessageId,
+    Json(order): Json<OrderPlaced>,
+) -> Result<(), Failure> {
     let taken = query(TAKE).bind(order.quantity).bind(&order.sku).execute(&mut **tx).await?;
     if taken.rows_affected() == 0 {
         return Err(Failure::NoArticle(order.sku));

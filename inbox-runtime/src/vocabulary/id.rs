@@ -40,7 +40,8 @@ impl MessageId {
     ///
     /// The same text from two sources gives two ids, as in `CloudEvents`, where an id is unique only within its source. The
     /// two are joined with the length of the source in front, so `("a/b", "c")` and `("a", "b/c")` differ. A text that
-    /// looks like a UUID is not special here: its upper-case spelling is another id.
+    /// looks like a UUID is not special here: its upper-case spelling is another id. Nor is a placeholder such as `null`, `0` or `undefined`:
+    /// a producer that sends it for every event sends one id for all of them, and the second would be skipped.
     ///
     /// # Errors
     ///

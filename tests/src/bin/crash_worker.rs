@@ -15,7 +15,7 @@ use std::{
 
 use anyhow::{Context, bail};
 use inbox_runtime::{
-    Dispatcher, IdFrom, Inbox, InboxDatabase, Intake, Json, Message, MessageId, RunError, Runner, __private,
+    __private, Dispatcher, IdFrom, Inbox, InboxDatabase, Intake, Json, Message, MessageId, RunError, Runner,
     broker::{Memory, Verdict},
     idempotent_consumer, sqlite,
 };
@@ -40,11 +40,7 @@ async fn credit_postgres(
 }
 
 #[idempotent_consumer(name = "crash.sqlite", topic = "payments")]
-async fn credit_sqlite(
-    tx: &mut Transaction<'_, Sqlite>,
-    id: MessageId,
-    Json((account, amount)): Json<Payment>,
-) -> Result<(), sqlx::Error> {
+async fn credit_sqlite(tx: &mut Transaction<'_, Sqlite>, id: MessageId, Json((account, amount)): Json<Payment>) -> Result<(), sqlx::Error> {
     say(&format!("body {id}"));
     let credit = query("UPDATE accounts SET balance_cents = balance_cents + ?1 WHERE id = ?2");
     credit.bind(amount).bind(account).execute(&mut **tx).await?;

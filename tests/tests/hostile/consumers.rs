@@ -15,10 +15,10 @@ use crate::{
 const LONG: Duration = Duration::from_secs(30);
 
 /// The application name of the sessions that may be killed.
-pub const VICTIM: &str = "hostile worker";
+pub(crate) const VICTIM: &str = "hostile worker";
 
 #[derive(Debug, thiserror::Error)]
-pub enum BodyError {
+pub(crate) enum BodyError {
     #[error("as planned")]
     Planned,
     #[error(transparent)]
@@ -44,7 +44,11 @@ async fn postgres(
     }
     let credit = query("UPDATE accounts SET balance_cents = balance_cents + $1 WHERE id = $2");
     credit.bind(payment.amount).bind(payment.account).execute(&mut **tx).await?;
-    query("INSERT INTO applied (consumer, message_id) VALUES ($1, $2)").bind(postgres::NAME).bind(id.to_string()).execute(&mut **tx).await?;
+    query("INSERT INTO applied (consumer, message_id) VALUES ($1, $2)")
+        .bind(postgres::NAME)
+        .bind(id.to_string())
+        .execute(&mut **tx)
+        .await?;
     match act {
         Act::Succeed | Act::FailEarly => {}
         Act::Slow(time) => sleep(time).await,
@@ -53,7 +57,9 @@ async fn postgres(
         Act::Swallow => drop(query("SELECT 1 / 0").execute(&mut **tx).await),
         Act::Hang => sleep(LONG).await,
         Act::HangInSql => drop(query("SELECT pg_sleep(30)").execute(&mut **tx).await),
-        Act::KillOwn => drop(query("SELECT pg_terminate_backend(pg_backend_pid())").execute(&mut **tx).await?),
+        Act::KillOwn => {
+            query("SELECT pg_terminate_backend(pg_backend_pid())").execute(&mut **tx).await?;
+        }
         Act::KillOwnQuietly => drop(query("SELECT pg_terminate_backend(pg_backend_pid())").execute(&mut **tx).await),
         Act::KillSoon(after) => {
             let pid: i32 = query_scalar("SELECT pg_backend_pid()").fetch_one(&mut **tx).await?;
@@ -67,9 +73,15 @@ async fn postgres(
                         AND datname = current_database() AND pid <> pg_backend_pid() ORDER BY random() LIMIT 1) victim";
             query(kill).bind(VICTIM).execute(&mut **tx).await?;
         }
-        Act::Rollback => drop(raw_sql("ROLLBACK").execute(&mut **tx).await?),
-        Act::Reopen => drop(raw_sql("ROLLBACK; BEGIN").execute(&mut **tx).await?),
-        Act::Commit => drop(raw_sql("COMMIT").execute(&mut **tx).await?),
+        Act::Rollback => {
+            raw_sql("ROLLBACK").execute(&mut **tx).await?;
+        }
+        Act::Reopen => {
+            raw_sql("ROLLBACK; BEGIN").execute(&mut **tx).await?;
+        }
+        Act::Commit => {
+            raw_sql("COMMIT").execute(&mut **tx).await?;
+        }
     }
     Ok(())
 }
@@ -99,9 +111,15 @@ async fn sqlite(
         Act::Hang => sleep(LONG).await,
         Act::HangInSql => drop(query(ENDLESS).execute(&mut **tx).await),
         Act::Fail | Act::KillOwn | Act::KillOwnQuietly | Act::KillSoon(_) | Act::KillOther => return Err(BodyError::Planned),
-        Act::Rollback => drop(raw_sql("ROLLBACK").execute(&mut **tx).await?),
-        Act::Reopen => drop(raw_sql("ROLLBACK; BEGIN").execute(&mut **tx).await?),
-        Act::Commit => drop(raw_sql("COMMIT").execute(&mut **tx).await?),
+        Act::Rollback => {
+            raw_sql("ROLLBACK").execute(&mut **tx).await?;
+        }
+        Act::Reopen => {
+            raw_sql("ROLLBACK; BEGIN").execute(&mut **tx).await?;
+        }
+        Act::Commit => {
+            raw_sql("COMMIT").execute(&mut **tx).await?;
+        }
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use sqlx::{AssertSqlSafe, Pool, Postgres, Row, Sqlite, raw_sql};
 use uuid::Uuid;
 
 /// What the test needs to say in a database's own words.
-pub trait Ground: InboxDatabase {
+pub(crate) trait Ground: InboxDatabase {
     const CONSUMER: &'static str;
 
     /// The rows of a query for a text and a number.
@@ -21,17 +21,17 @@ pub trait Ground: InboxDatabase {
 }
 
 /// A database, as the schedules use it.
-pub struct Field<DB: InboxDatabase> {
+pub(crate) struct Field<DB: InboxDatabase> {
     /// Two that share nothing but the database, as in two processes.
-    pub inboxes: [Inbox<DB>; 2],
+    pub(crate) inboxes: [Inbox<DB>; 2],
     /// Connections that no schedule kills.
-    pub side: Side<DB>,
+    pub(crate) side: Side<DB>,
     /// Without consumers.
-    pub nobody: Dispatcher<DB>,
+    pub(crate) nobody: Dispatcher<DB>,
 }
 
 /// For what the test does by itself; also a state of the consumers.
-pub struct Side<DB: sqlx::Database>(pub Pool<DB>);
+pub(crate) struct Side<DB: sqlx::Database>(pub(crate) Pool<DB>);
 
 impl<DB: sqlx::Database> Clone for Side<DB> {
     fn clone(&self) -> Self {
@@ -41,15 +41,15 @@ impl<DB: sqlx::Database> Clone for Side<DB> {
 
 /// Rows for each message, where there are any.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Found {
-    pub inbox: BTreeMap<Uuid, i64>,
-    pub applied: BTreeMap<Uuid, i64>,
-    pub escaped: BTreeMap<Uuid, i64>,
-    pub other_dead_letters: BTreeMap<Uuid, i64>,
+pub(crate) struct Found {
+    pub(crate) inbox: BTreeMap<Uuid, i64>,
+    pub(crate) applied: BTreeMap<Uuid, i64>,
+    pub(crate) escaped: BTreeMap<Uuid, i64>,
+    pub(crate) other_dead_letters: BTreeMap<Uuid, i64>,
 }
 
 impl<DB: Ground> Field<DB> {
-    pub async fn new(inboxes: [Inbox<DB>; 2], side: Pool<DB>) -> Self {
+    pub(crate) async fn new(inboxes: [Inbox<DB>; 2], side: Pool<DB>) -> Self {
         let [first, second] = &inboxes;
         first.migrate().await.expect("migrated");
         first.verify().await.expect("sound");
@@ -59,12 +59,12 @@ impl<DB: Ground> Field<DB> {
         Self { inboxes, side: Side(side), nobody }
     }
 
-    pub async fn open_accounts(&self, first: i64) -> Result<(), sqlx::Error> {
+    pub(crate) async fn open_accounts(&self, first: i64) -> Result<(), sqlx::Error> {
         let [a, b, c, d] = [first, first + 1, first + 2, first + 3];
         DB::rows(&self.side.0, format!("INSERT INTO accounts (id) VALUES ({a}), ({b}), ({c}), ({d})")).await.map(drop)
     }
 
-    pub async fn balances(&self, first: i64) -> Result<BTreeMap<i64, i64>, sqlx::Error> {
+    pub(crate) async fn balances(&self, first: i64) -> Result<BTreeMap<i64, i64>, sqlx::Error> {
         let last = first + 3;
         let sql = format!("SELECT CAST(id AS text), balance_cents FROM accounts WHERE id BETWEEN {first} AND {last}");
         let rows = DB::rows(&self.side.0, sql).await?;
@@ -72,7 +72,7 @@ impl<DB: Ground> Field<DB> {
     }
 
     /// How many committed rows there are for a message: in the inbox, and of its effect.
-    pub async fn committed(&self, id: Uuid) -> Result<(i64, i64), sqlx::Error> {
+    pub(crate) async fn committed(&self, id: Uuid) -> Result<(i64, i64), sqlx::Error> {
         let (consumer, literal) = (DB::CONSUMER, DB::literal(id));
         let sql = format!(
             "SELECT 'inbox', count(*) FROM inbox WHERE consumer_name = '{consumer}' AND message_id = {literal} \
@@ -83,7 +83,7 @@ impl<DB: Ground> Field<DB> {
         Ok((count("inbox"), count("applied")))
     }
 
-    pub async fn found(&self, ids: &[Uuid]) -> Result<Found, sqlx::Error> {
+    pub(crate) async fn found(&self, ids: &[Uuid]) -> Result<Found, sqlx::Error> {
         let (id, consumer) = (DB::ID_AS_TEXT, DB::CONSUMER);
         let list = |each: &dyn Fn(Uuid) -> String| {
             ids.iter().enumerate().fold(String::new(), |mut list, (i, id)| {
@@ -96,9 +96,8 @@ impl<DB: Ground> Field<DB> {
         let dead = |reason: &str| {
             format!("SELECT {id}, count(*) FROM inbox_dead_letter WHERE message_id IN ({keys}) AND reason {reason} GROUP BY message_id")
         };
-        let inbox = format!(
-            "SELECT {id}, count(*) FROM inbox WHERE consumer_name = '{consumer}' AND message_id IN ({keys}) GROUP BY message_id"
-        );
+        let inbox =
+            format!("SELECT {id}, count(*) FROM inbox WHERE consumer_name = '{consumer}' AND message_id IN ({keys}) GROUP BY message_id");
         let applied = format!("SELECT message_id, count(*) FROM applied WHERE message_id IN ({texts}) GROUP BY message_id");
         Ok(Found {
             inbox: self.by_id(inbox).await?,

@@ -11,17 +11,14 @@ use inbox_runtime::{Message, MessageId, broker::Faults};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-pub const MESSAGES: usize = 50;
-pub const TOPIC: &str = "hostile";
-/// The longest that a body may run. Hangs are far longer, slow ones shorter.
-pub const BODY_LIMIT: Duration = Duration::from_millis(50);
-
+pub(crate) const MESSAGES: usize = 50;
+pub(crate) const TOPIC: &str = "hostile";
 /// After so many bad attempts a message is left alone, so that a schedule ends.
 const BAD_ATTEMPTS: u32 = 3;
 
 /// How one attempt of a body goes. The effect is always written first, except where it says otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Act {
+pub(crate) enum Act {
     Succeed,
     /// Succeeds after this long.
     Slow(Duration),
@@ -53,33 +50,33 @@ pub enum Act {
 
 impl Act {
     /// Whether it ends its transaction itself, which stops the consumer.
-    pub const fn escapes(self) -> bool {
+    pub(crate) const fn escapes(self) -> bool {
         matches!(self, Self::Rollback | Self::Reopen | Self::Commit)
     }
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Payment {
-    pub account: i64,
-    pub amount: i64,
+pub(crate) struct Payment {
+    pub(crate) account: i64,
+    pub(crate) amount: i64,
 }
 
 /// One message of a schedule.
 #[derive(Debug, Clone)]
-pub struct Sent {
-    pub id: Uuid,
-    pub payment: Payment,
+pub(crate) struct Sent {
+    pub(crate) id: Uuid,
+    pub(crate) payment: Payment,
     /// How often the producer sends it.
-    pub copies: u32,
+    pub(crate) copies: u32,
 }
 
 #[derive(Debug)]
-pub struct Plan {
-    pub seed: u64,
-    pub sent: Vec<Sent>,
-    pub faults: Faults,
+pub(crate) struct Plan {
+    pub(crate) seed: u64,
+    pub(crate) sent: Vec<Sent>,
+    pub(crate) faults: Faults,
     /// How long a delivery is a worker's before the broker gives it to another.
-    pub lease: Duration,
+    pub(crate) lease: Duration,
     escapes: bool,
     seen: Mutex<Seen>,
 }
@@ -93,7 +90,7 @@ struct Seen {
 
 impl Plan {
     /// The schedule of this seed, on accounts that nobody else uses: the four from `account` on.
-    pub fn new(seed: u64, account: i64) -> Self {
+    pub(crate) fn new(seed: u64, account: i64) -> Self {
         let mut random = Rng::with_seed(seed);
         let sent = (0..MESSAGES).map(|_| Sent {
             // Not from the seed: a replay may meet the rows of an earlier run.
@@ -112,7 +109,7 @@ impl Plan {
     }
 
     /// What this attempt of the message does.
-    pub fn next(&self, id: MessageId) -> Act {
+    pub(crate) fn next(&self, id: MessageId) -> Act {
         let Some(index) = self.sent.iter().position(|sent| sent.id == id.as_uuid()) else {
             self.wrong(format!("{id} is none of this schedule's"));
             return Act::FailEarly;
@@ -127,22 +124,22 @@ impl Plan {
         act
     }
 
-    pub fn message(sent: &Sent) -> Message {
+    pub(crate) fn message(sent: &Sent) -> Message {
         let payload = serde_json::to_vec(&sent.payment).expect("a payment is JSON");
         Message::new(TOPIC, payload).with_header("event-id", sent.id.to_string())
     }
 
     /// Notes something that must not happen.
-    pub fn wrong(&self, what: String) {
+    pub(crate) fn wrong(&self, what: String) {
         self.seen().wrong.push(what);
     }
 
-    pub fn take_wrong(&self) -> Vec<String> {
+    pub(crate) fn take_wrong(&self) -> Vec<String> {
         std::mem::take(&mut self.seen().wrong)
     }
 
     /// The messages whose body has ended its transaction, each of which is a dead letter.
-    pub fn escaped(&self) -> Vec<Uuid> {
+    pub(crate) fn escaped(&self) -> Vec<Uuid> {
         let mut escaped = self.seen().escaped.clone();
         escaped.sort_unstable();
         escaped.dedup();
@@ -160,22 +157,22 @@ fn act(seed: u64, message: usize, attempt: u32, escapes: bool) -> Act {
     }
     let own = (message as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ u64::from(attempt).wrapping_mul(0xd1b5_4a32_d192_ed03);
     let mut random = Rng::with_seed(seed ^ own);
-    match random.u32(0..100) {
-        0..50 => Act::Succeed,
-        50..60 => Act::Slow(Duration::from_millis(random.u64(1..15))),
-        60..64 => Act::FailEarly,
-        64..70 => Act::Fail,
-        70..74 => Act::Panic,
-        74..80 => Act::Swallow,
-        80..82 => Act::Hang,
-        82..84 => Act::HangInSql,
-        84..86 => Act::KillOwn,
-        86..88 => Act::KillOwnQuietly,
-        88..92 => Act::KillSoon(Duration::from_micros(random.u64(0..4_000))),
-        92..94 => Act::KillOther,
+    match random.u32(0..1_000) {
+        0..560 => Act::Succeed,
+        560..640 => Act::Slow(Duration::from_millis(random.u64(1..10))),
+        640..690 => Act::FailEarly,
+        690..760 => Act::Fail,
+        760..800 => Act::Panic,
+        800..860 => Act::Swallow,
+        860..867 => Act::Hang,
+        867..870 => Act::HangInSql,
+        870..890 => Act::KillOwn,
+        890..910 => Act::KillOwnQuietly,
+        910..950 => Act::KillSoon(Duration::from_micros(random.u64(0..4_000))),
+        950..970 => Act::KillOther,
         _ if !escapes => Act::Succeed,
-        94..96 => Act::Rollback,
-        96..98 => Act::Reopen,
+        970..980 => Act::Rollback,
+        980..990 => Act::Reopen,
         _ => Act::Commit,
     }
 }

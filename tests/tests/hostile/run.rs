@@ -28,7 +28,6 @@ use crate::{
 };
 
 const WORKERS: usize = 4;
-const AT_ONCE: usize = 6;
 /// A schedule takes a second or so.
 const STUCK: Duration = Duration::from_secs(90);
 
@@ -37,18 +36,22 @@ fn number(variable: &str) -> Option<u64> {
     Some(text.parse().unwrap_or_else(|_| panic!("{variable} is a number, not `{text}`")))
 }
 
-/// All schedules on one database. `INBOX_HOSTILE_SCHEDULES` says how many, `INBOX_HOSTILE_SEED` takes one alone.
-pub async fn all<DB: Ground>(field: Field<DB>) {
+/// All schedules, at once as many as there are fields (which may be one and the same). `INBOX_HOSTILE_SCHEDULES` says how many, `INBOX_HOSTILE_SEED` takes one alone.
+pub(crate) async fn all<DB: Ground>(fields: Vec<Arc<Field<DB>>>) {
     let (first, count) = match number("INBOX_HOSTILE_SEED") {
         Some(seed) => (seed, 1),
         None => (fastrand::u64(..u64::from(u32::MAX)), number("INBOX_HOSTILE_SCHEDULES").unwrap_or(1_000)),
     };
+    if std::env::var_os("RUST_LOG").is_some() {
+        let filter = tracing_subscriber::EnvFilter::from_default_env();
+        drop(tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).try_init());
+    }
     println!("{}: {count} schedules from seed {first}", DB::NAME);
-    let (field, next, held) = (Arc::new(field), Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let (next, held) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
     let (over, failure) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(None)));
     let mut lanes = JoinSet::new();
-    for _ in 0..AT_ONCE {
-        let (field, next, held, over, failure) = (field.clone(), next.clone(), held.clone(), over.clone(), failure.clone());
+    for field in fields {
+        let (next, held, over, failure) = (next.clone(), held.clone(), over.clone(), failure.clone());
         lanes.spawn(async move {
             while !over.load(Ordering::Relaxed) {
                 let number = next.fetch_add(1, Ordering::Relaxed);

@@ -39,7 +39,11 @@ impl Selection {
     }
 
     /// The consumers of this database, sorted by name, or everything that is wrong.
-    pub(crate) fn collect<DB: Database>(&self, states: &States) -> Result<Vec<&'static Consumer<DB>>, Vec<StartProblem>> {
+    pub(crate) fn collect<'b, DB: Database>(
+        &self,
+        states: &States,
+        bound: impl Iterator<Item = &'b str>,
+    ) -> Result<Vec<&'static Consumer<DB>>, Vec<StartProblem>> {
         let all = self.registrations();
         let mut problems = same_names(&all);
         problems.extend(all.iter().filter_map(bad_name));
@@ -53,16 +57,23 @@ impl Selection {
                 None => problems.push(StartProblem::WrongDatabase { registration: *registration, database: DB::NAME }),
             }
         }
-        let wanted = self.expected.iter().chain(self.only.iter().flatten());
-        for name in wanted {
-            let missing = !all.iter().any(|registration| registration.name() == name);
-            let problem = StartProblem::NotLinked { name: name.clone(), linked: all.iter().map(Registration::name).collect() };
-            if missing && !problems.contains(&problem) {
-                problems.push(problem);
-            }
-        }
-        if problems.is_empty() { Ok(consumers) } else { Err(problems) }
+        let linked: Vec<&'static str> = all.iter().map(Registration::name).collect();
+        let wanted = self.expected.iter().chain(self.only.iter().flatten()).filter(|name| !linked.contains(&name.as_str()));
+        problems.extend(wanted.map(|name| StartProblem::NotLinked { name: name.clone(), linked: linked.clone() }));
+        let nobody = bound.filter(|name| !linked.contains(name));
+        problems.extend(nobody.map(|name| StartProblem::BoundToNobody { name: name.to_owned(), linked: linked.clone() }));
+        if problems.is_empty() { Ok(consumers) } else { Err(said_once(problems)) }
     }
+}
+
+fn said_once(problems: Vec<StartProblem>) -> Vec<StartProblem> {
+    let mut once = Vec::with_capacity(problems.len());
+    for problem in problems {
+        if !once.contains(&problem) {
+            once.push(problem);
+        }
+    }
+    once
 }
 
 /// Names and aliases share the key of the inbox, so none may belong to two consumers, not even in another spelling.

@@ -11,7 +11,7 @@ use crate::{
             consumer::{Consumer, Registration},
             context::States,
             inbox::Inbox,
-            registry::{Selection, StartError, StartProblem},
+            registry::{Selection, StartError},
         },
     },
     vocabulary::error::ProcessError,
@@ -77,14 +77,8 @@ impl<DB: InboxDatabase> DispatcherBuilder<DB> {
     /// trusted or asked.
     pub async fn build(self) -> Result<Dispatcher<DB>, BuildError> {
         let start = |problems| BuildError::Start(StartError { problems });
-        let consumers = self.selection.collect::<DB>(&self.states).map_err(start)?;
-        let linked: Vec<&'static str> = consumers.iter().map(|consumer| consumer.facts.name).collect();
-        let nobody = self.bound.iter().filter(|(name, _)| !linked.contains(&name.as_str()));
-        let nobody = nobody.map(|(name, _)| StartProblem::BoundToNobody { name: name.clone(), linked: linked.clone() });
-        let problems: Vec<StartProblem> = nobody.collect();
-        if !problems.is_empty() {
-            return Err(start(problems));
-        }
+        let bound = self.bound.iter().map(|(name, _)| name.as_str());
+        let consumers = self.selection.collect::<DB>(&self.states, bound).map_err(start)?;
         self.inbox.verify().await.map_err(BuildError::Inbox)?;
         let routed: Vec<Routed<DB>> = consumers.into_iter().map(|consumer| self.routed(consumer)).collect();
         for Routed { consumer, topics, .. } in &routed {
