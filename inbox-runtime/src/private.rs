@@ -16,11 +16,11 @@ pub use futures_core::future::BoxFuture;
 pub use crate::engine::heart::probe::{POINTS, set_probe};
 pub use crate::{
     engine::{
-        contract::database::{Claim, Claimed, CommitGuard, DeadLetterRow, Dialect, Guarded, Recorded, SqlFault},
+        contract::database::{Claim, Claimed, CommitGuard, DeadLetterRow, Dialect, Guarded, InboxDatabase, Recorded, SqlFault},
         heart::{
-            consumer::{Consumer, Facts, Invoke, Location, Registration, TransactionParameter, conclude, extract, require},
+            consumer::{AnyConsumer, Consumer, Facts, Invoke, Location, Registration, TransactionParameter, conclude, extract, require},
             context::{MessageContext, Requirements},
-            direct::direct,
+            direct::{Called, direct},
             inbox::AsInbox,
         },
     },
@@ -28,6 +28,6 @@ pub use crate::{
         config::{Isolation, Options},
         error::{Fault, ProcessError},
         id::MessageId,
-        outcome::{HandlerResult, Outcome, Recorded as RecordedReply},
+        outcome::{HandlerResult, Outcome, Proof, Proven},
     },
 };

@@ -1,13 +1,14 @@
 use proc_macro2::{Ident, TokenStream};
-use quote::{ToTokens, format_ident, quote, quote_spanned};
-use syn::{LitStr, Signature, Visibility, ext::IdentExt, parse_quote};
+use quote::{ToTokens, quote, quote_spanned};
+use syn::{LitStr, Signature, Visibility, parse_quote};
 
 use crate::{
     consumer::{
+        ask::{ask_result, ask_transaction},
         attrs::Kind,
-        docs,
+        docs, facts,
         item::Function,
-        model::{Extractor, Facts, Model, Shape},
+        model::{Extractor, Model, Shape},
     },
     support::tokens::{self, generated_at, replace_lifetimes},
 };
@@ -16,20 +17,18 @@ use crate::{
 pub(crate) fn expand(model: &Model, function: &Function) -> TokenStream {
     let Model { facts, shape, private } = model;
     let name = &function.sig.ident;
-    let fixed = generated_vis(&function.vis);
-    let consumer = format_ident!("__consumer_{}", name.unraw(), span = generated_at(name.span()));
     let body = body(function, &function.sig);
     let run = run(function, shape, private);
-    let registration = quote! {
-        /// The registration, for a registry that is filled by hand.
-        #fixed const fn registration() -> #private::Registration {
-            #private::Registration::new(&#consumer)
-        }
-    };
+    let registration = registration(function, model);
     let handle = handle(function, &facts.name, &quote!(#body #registration #run));
-    let entry = entry(function, shape, private, &consumer);
-    let register = register(function, model, &consumer);
-    quote!(#handle #entry #register)
+    let entry = entry(function, shape, private);
+    let cfg = repeated(function, &[Kind::Cfg]);
+    quote! {
+        #handle
+        #entry
+        #cfg
+        #private::inventory::submit! { #name::registration() }
+    }
 }
 
 /// The type of the same name. Its braces keep it out of the namespace of the function.
@@ -76,43 +75,76 @@ fn run(function: &Function, shape: &Shape, private: &TokenStream) -> TokenStream
     let transaction = replace_lifetimes(shape.transaction.to_token_stream(), "_");
     let Shape { extractors, result, .. } = shape;
     let (names, types) = (names(extractors), types(extractors));
-    let name = &function.sig.ident;
-    let at_name = generated_at(name.span());
+    let at_name = generated_at(function.sig.ident.span());
     let tx = Ident::new("__tx", at_name);
-    let boxed = quote_spanned!(at_name=> #private::Box::pin(Self::body(#tx, #(#names),*)));
+    let boxed = tokens::between((at_name, at_name), quote!(#private::Box::pin(Self::body(#tx, #(#names),*))));
     quote! {
         #quiet
-        fn __run<'__tx>(
-            #tx: &'__tx mut #transaction, #(#names: #types),*
-        ) -> #private::BoxFuture<'__tx, #result> {
+        fn __run<'__tx>(#tx: &'__tx mut #transaction, #(#names: #types),*) -> #private::BoxFuture<'__tx, #result> {
             #boxed
         }
     }
 }
 
-/// The function that everybody may call.
-fn entry(function: &Function, shape: &Shape, private: &TokenStream, consumer: &Ident) -> TokenStream {
-    let result = &shape.result;
-    let names = names(&shape.extractors);
+/// The consumer itself, as a static that no other item can name.
+fn registration(function: &Function, model: &Model) -> TokenStream {
+    let Model { facts, shape, private } = model;
     let name = &function.sig.ident;
-    let signature = entry_signature(function, shape, private);
+    let vis = generated_vis(&function.vis);
+    let quiet = quiet(function);
+    let p = quote!(__p);
+    let facts = facts::write(facts, &p, name);
+    let proof = ask_result(shape, &p, &quote!(proof()));
+    let at = ask_transaction(shape, &p, &quote!(_), &quote!(at(__tx)));
+    let types = types(&shape.extractors);
+    let requires = match types.as_slice() {
+        [ty] => quote!(__p::require::<#ty>(__requirements)),
+        types => quote!({ #(__p::require::<#types>(__requirements);)* }),
+    };
+    let requirements = if types.is_empty() { quote!(_) } else { quote!(__requirements) };
+    let context = if types.is_empty() { quote!(_) } else { quote!(__cx) };
     quote! {
-        #signature {
-            #private::direct::<_, #result, _>(inbox, &#consumer, id, move |__tx| #name::__run(__tx, #(#names),*)).await
+        /// The registration, for a registry that is filled by hand.
+        #quiet
+        #[allow(unused_qualifications)]
+        #vis const fn registration() -> #private::Registration {
+            use #private as __p;
+            static CONSUMER: __p::Registration = __p::Registration(&__p::Consumer::new(
+                #facts,
+                |__tx, #context| __p::Box::pin(async move {
+                    let __tx = #at;
+                    let __result = #name::__run(__tx, #(__p::extract::<#types>(__cx)?),*).await;
+                    __p::conclude(#proof, __result)
+                }),
+                |#requirements| #requires,
+            ));
+            CONSUMER
         }
     }
 }
 
+/// The function that everybody may call.
+fn entry(function: &Function, shape: &Shape, private: &TokenStream) -> TokenStream {
+    let p = quote!(__p);
+    let proof = ask_result(shape, &p, &quote!(proof()));
+    let at = ask_transaction(shape, &p, &quote!(__DB), &quote!(at(__tx)));
+    let names = names(&shape.extractors);
+    let name = &function.sig.ident;
+    let signature = entry_signature(function, shape, private);
+    let call = quote!(__p::direct(#proof, inbox, #name::registration(), id, move |__tx| #name::__run(#at, #(#names),*)));
+    let call = tokens::between(tokens::ends(&shape.result), call);
+    quote!(#signature { use #private as __p; #call })
+}
+
+/// The database is a parameter, with a bound that one database meets: a transaction of a wrong type is no error here.
 pub(crate) fn entry_signature(function: &Function, shape: &Shape, private: &TokenStream) -> TokenStream {
-    let database = ask_transaction(shape, private, quote!(Database));
-    let (value, error) = (ask_result(shape, private, quote!(Value)), ask_result(shape, private, quote!(Error)));
-    let outcome = tokens::between(
-        tokens::ends(&shape.result),
-        quote! {
-            #private::Result<#private::Outcome<#value>, #private::ProcessError<#error>>
-        },
-    );
+    // For rustc this type stands where the user's result stands.
+    let (start, end) = tokens::ends(&shape.result);
+    let called = tokens::between((start, start), quote!(#private::Called<));
+    let result = &shape.result;
+    let called = quote_spanned!(end=> #called #result >);
     let (names, types) = (names(&shape.extractors), types(&shape.extractors));
+    let transaction = replace_lifetimes(shape.transaction.to_token_stream(), "__c");
     let name = &function.sig.ident;
     let vis = generated_vis(&function.vis);
     let cfg = repeated(function, &[Kind::Cfg]);
@@ -120,96 +152,19 @@ pub(crate) fn entry_signature(function: &Function, shape: &Shape, private: &Toke
     let more_docs = docs::of_entry(function);
     let callers = repeated(function, &[Kind::Callers]);
     let quiet = quiet(function);
-    // Generics of its own keep rustc from suggesting one for a misspelt type, which would make two errors of one.
     quote! {
         #cfg
         #docs
         #more_docs
         #callers
         #quiet
-        #[allow(dead_code, clippy::missing_errors_doc)]
-        #vis async fn #name<__Inbox>(inbox: &__Inbox, id: #private::MessageId, #(#names: #types),*) -> #outcome
+        #[allow(dead_code, unused_qualifications, clippy::missing_errors_doc)]
+        #vis fn #name<__DB: #private::InboxDatabase, __Inbox: #private::AsInbox<__DB>>(
+            inbox: &__Inbox, id: #private::MessageId, #(#names: #types),*
+        ) -> #called
         where
-            __Inbox: #private::AsInbox<#database>,
+            for<'__c> #transaction: #private::TransactionParameter<'__c, __DB>,
     }
-}
-
-/// One static for the consumer, and its submission at link time.
-fn register(function: &Function, model: &Model, consumer: &Ident) -> TokenStream {
-    let Model { facts, shape, private } = model;
-    let name = &function.sig.ident;
-    let cfg = repeated(function, &[Kind::Cfg]);
-    let quiet = quiet(function);
-    let database = ask_transaction(shape, private, quote!(Database));
-    let (types, result) = (types(&shape.extractors), &shape.result);
-    let facts = write_facts(facts, private, name);
-    quote! {
-        #cfg
-        #quiet
-        #[allow(non_upper_case_globals)]
-        static #consumer: #private::Consumer<#database> = #private::Consumer::new(
-            #facts,
-            |__tx, __cx| #private::Box::pin(async move {
-                #private::conclude::<#result>(#name::__run(__tx, #(#private::extract::<#types>(__cx)?),*).await)
-            }),
-            |__requirements| {
-                #(#private::require::<#types>(__requirements);)*
-            },
-        );
-
-        #cfg
-        #private::inventory::submit! { #name::registration() }
-    }
-}
-
-fn write_facts(facts: &Facts, private: &TokenStream, at: &Ident) -> TokenStream {
-    let Facts { aliases, topics, event, isolation, timeout, .. } = facts;
-    let option = |value: Option<TokenStream>| match value {
-        Some(value) => quote!(#private::Some(#value)),
-        None => quote!(#private::None),
-    };
-    let event = option(event.as_ref().map(ToTokens::to_token_stream));
-    let isolation = option(isolation.as_ref().map(|level| quote!(#private::Isolation::#level)));
-    let timeout = option(timeout.map(|timeout| match u64::try_from(timeout.as_millis()) {
-        Ok(millis) if millis % 1000 != 0 => quote!(#private::Duration::from_millis(#millis)),
-        _ => {
-            let seconds = timeout.as_secs();
-            quote!(#private::Duration::from_secs(#seconds))
-        }
-    }));
-    let location = quote_spanned! {generated_at(at.span())=>
-        file: ::core::file!(),
-        line: ::core::line!(),
-        module: ::core::module_path!(),
-    };
-    quote! {
-        #private::Facts {
-            name: #at::NAME,
-            aliases: &[#(#aliases),*],
-            topics: &[#(#topics),*],
-            event: #event,
-            isolation: #isolation,
-            timeout: #timeout,
-            location: #private::Location { #location },
-        }
-    }
-}
-
-/// Asks the runtime about the type of the transaction. Whatever is asked of a wrong type, rustc's error is the same text at the same
-/// place, and so is printed once; a call of a generic function would add a note of its own each time.
-fn ask_transaction(shape: &Shape, private: &TokenStream, question: TokenStream) -> TokenStream {
-    let (start, end) = tokens::ends(&shape.transaction);
-    let transaction = replace_lifetimes(shape.transaction.to_token_stream(), "static");
-    let question = tokens::between((end, end), quote!(as #private::TransactionParameter>::#question));
-    quote_spanned!(start=> <#transaction #question)
-}
-
-/// Asks the runtime about the type of the result, likewise.
-fn ask_result(shape: &Shape, private: &TokenStream, question: TokenStream) -> TokenStream {
-    let (start, end) = tokens::ends(&shape.result);
-    let result = &shape.result;
-    let question = tokens::between((end, end), quote!(as #private::HandlerResult>::#question));
-    quote_spanned!(start=> <#result #question)
 }
 
 fn names(extractors: &[Extractor]) -> Vec<&Ident> {

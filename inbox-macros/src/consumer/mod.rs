@@ -1,10 +1,12 @@
 //! `#[idempotent_consumer(..)]`: arguments and signature, then the model, then tokens.
 
 mod args;
+mod ask;
 mod attrs;
 mod check;
 mod docs;
 mod expand;
+mod facts;
 mod item;
 mod model;
 mod recover;

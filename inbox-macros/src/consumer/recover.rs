@@ -3,7 +3,7 @@ use quote::{ToTokens, quote};
 use syn::{FnArg, GenericParam, LitStr, ReturnType, ext::IdentExt};
 
 use crate::{
-    consumer::{expand, item::Function, model::Handle},
+    consumer::{expand, item::Function, model::Handle, signature},
     support::tokens,
 };
 
@@ -40,6 +40,7 @@ fn body(function: &mut Function) -> TokenStream {
     for input in &mut sig.inputs {
         if let FnArg::Typed(typed) = input {
             typed.attrs.clear();
+            signature::mend_transaction(&mut typed.ty);
         }
     }
     if matches!(sig.output, ReturnType::Default) {

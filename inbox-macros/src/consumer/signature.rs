@@ -1,6 +1,9 @@
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident};
-use syn::{FnArg, GenericParam, Pat, PatType, ReturnType, Safety, Signature, Type, TypeReference, ext::IdentExt};
+use syn::{
+    AngleBracketedGenericArguments, FnArg, GenericParam, Pat, PatType, PathArguments, PathSegment, ReturnType, Safety, Signature, Type,
+    TypeReference, ext::IdentExt, parse_quote,
+};
 
 use crate::{
     consumer::model::{Extractor, Shape},
@@ -115,7 +118,12 @@ impl Rules {
                 errors.at(lifetime, format_args!("`'{name}` cannot be the borrow and the transaction's own lifetime: write `'_` here"));
             }
         }
-        Some((*reference.elem).clone())
+        if let Some(path) = without_lifetime(&reference.elem) {
+            errors.at(path, format_args!("the transaction's lifetime is missing: write `{}`", mended_lifetime(path)));
+        }
+        let mut transaction = typed.ty.clone();
+        mend_transaction(&mut transaction);
+        mutable_reference(&transaction).map(|reference| (*reference.elem).clone())
     }
 
     fn extractor(typed: &PatType, errors: &mut Errors) {
@@ -162,6 +170,40 @@ fn has_impl_trait(ty: &Type, errors: &mut Errors) -> bool {
         errors.at(ty, "`impl Trait` is not allowed in a consumer's parameters");
     }
     found
+}
+
+/// The last segment of what is called a transaction and names no lifetime. An `async fn` may not leave it out.
+fn without_lifetime(ty: &Type) -> Option<&PathSegment> {
+    let Type::Path(path) = ty else { return None };
+    let last = path.path.segments.last()?;
+    let missing = last.ident.to_string().ends_with("Transaction") && tokens::lifetimes(ty.to_token_stream()).is_empty();
+    missing.then_some(last)
+}
+
+fn mended_lifetime(segment: &PathSegment) -> String {
+    let text = add_lifetime(segment).to_token_stream().to_string();
+    text.replace(" < ", "<").replace(" >", ">").replace(" ,", ",").replace(" :: ", "::")
+}
+
+fn add_lifetime(segment: &PathSegment) -> PathSegment {
+    let mut segment = segment.clone();
+    let mut arguments: AngleBracketedGenericArguments = parse_quote!(<'_>);
+    if let PathArguments::AngleBracketed(given) = &segment.arguments {
+        arguments.args.extend(given.args.clone());
+    }
+    segment.arguments = PathArguments::AngleBracketed(arguments);
+    segment
+}
+
+/// Writes the lifetime that was found missing, so that rustc does not miss it again.
+pub(crate) fn mend_transaction(ty: &mut Type) {
+    if let Type::Reference(reference) = ty
+        && let Some(mended) = without_lifetime(&reference.elem).map(add_lifetime)
+        && let Type::Path(path) = &mut *reference.elem
+        && let Some(last) = path.path.segments.last_mut()
+    {
+        *last = mended;
+    }
 }
 
 fn mutable_reference(ty: &Type) -> Option<&TypeReference> {

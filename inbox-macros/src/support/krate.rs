@@ -1,11 +1,21 @@
-use proc_macro2::TokenStream;
+use proc_macro2::{TokenStream, TokenTree};
 use quote::{ToTokens, quote};
 use syn::Path;
 
+use crate::support::tokens;
+
 /// The private module of the runtime that generated code names, always by an absolute path.
 pub(crate) fn private(given: Option<&Path>) -> TokenStream {
-    let krate = given.map_or_else(|| quote!(::inbox_runtime), ToTokens::to_token_stream);
+    let krate = given.map_or_else(|| quote!(::inbox_runtime), |path| path.to_token_stream().into_iter().map(generated).collect());
     quote!(#krate::__private)
+}
+
+/// The user wrote the path once and is not to be told of lints in its repetitions. `$crate` keeps what it stands for.
+fn generated(mut token: TokenTree) -> TokenTree {
+    if !matches!(&token, TokenTree::Ident(ident) if ident == "$crate") {
+        token.set_span(tokens::generated_at(token.span()));
+    }
+    token
 }
 
 /// A relative path would mean something else in every module that uses the attribute.

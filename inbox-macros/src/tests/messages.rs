@@ -131,6 +131,14 @@ fn the_transaction_comes_first() {
         item("async fn charge<'c>(tx: &'c mut Transaction<'c, Postgres>) -> Result<(), E> {}"),
         ["`'c` cannot be the borrow and the transaction's own lifetime: write `'_` here"]
     );
+    assert_eq!(
+        item("async fn charge(tx: &mut Transaction<Postgres>) -> Result<(), E> {}"),
+        ["the transaction's lifetime is missing: write `Transaction<'_, Postgres>`"]
+    );
+    assert_eq!(
+        item("async fn charge(tx: &mut sqlx::PgTransaction) -> Result<(), E> {}"),
+        ["the transaction's lifetime is missing: write `PgTransaction<'_>`"]
+    );
     for fine in ["<'c>(tx: &mut PgTransaction<'c>)", "<'a, 'c: 'a>(tx: &'a mut PgTransaction<'c>)", "(_: &mut (crate::Tx))"] {
         assert_eq!(item(&format!("async fn charge{fine} -> Result<(), E> {{}}")), Vec::<String>::new(), "{fine}");
     }

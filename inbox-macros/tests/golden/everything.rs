@@ -32,8 +32,44 @@ impl r#type {
         Ok(Reply(total))
     }
     #[doc = r" The registration, for a registry that is filled by hand."]
+    #[allow(clippy::too_many_lines, reason = "it is a ledger")]
+    #[allow(deprecated)]
+    #[allow(unused_qualifications)]
     pub(crate) const fn registration() -> crate::facade::__private::Registration {
-        crate::facade::__private::Registration::new(&__consumer_type)
+        use crate::facade::__private as __p;
+        static CONSUMER: __p::Registration = __p::Registration(&__p::Consumer::new(
+            __p::Facts {
+                aliases: &["books", "journal"],
+                topics: &["orders", "refunds"],
+                event: __p::Some("OrderPlaced"),
+                isolation: __p::Some(__p::Isolation::Serializable),
+                timeout: __p::Some(__p::Duration::new(1u64, 500000000u32)),
+                ..__p::Facts::new(r#type::NAME, __p::Location::new(::core::file!(), ::core::line!(), ::core::module_path!()))
+            },
+            |__tx, __cx| {
+                __p::Box::pin(async move {
+                    let __tx = <Transaction<'_, Sqlite> as __p::TransactionParameter<'_, _>>::at(__tx);
+                    let __result = r#type::__run(
+                        __tx,
+                        __p::extract::<Json<OrderPlaced>>(__cx)?,
+                        __p::extract::<Option<Key>>(__cx)?,
+                        __p::extract::<MessageId>(__cx)?,
+                        __p::extract::<State<(Clock, Zone)>>(__cx)?,
+                        __p::extract::<Header<Tenant>>(__cx)?,
+                    )
+                    .await;
+                    __p::conclude(<Result<Reply<u64>, LedgerError> as __p::HandlerResult>::proof(), __result)
+                })
+            },
+            |__requirements| {
+                __p::require::<Json<OrderPlaced>>(__requirements);
+                __p::require::<Option<Key>>(__requirements);
+                __p::require::<MessageId>(__requirements);
+                __p::require::<State<(Clock, Zone)>>(__requirements);
+                __p::require::<Header<Tenant>>(__requirements);
+            },
+        ));
+        CONSUMER
     }
     #[allow(clippy::too_many_lines, reason = "it is a ledger")]
     #[allow(deprecated)]
@@ -59,8 +95,8 @@ impl r#type {
 #[must_use]
 #[allow(clippy::too_many_lines, reason = "it is a ledger")]
 #[allow(deprecated)]
-#[allow(dead_code, clippy::missing_errors_doc)]
-pub(crate) async fn r#type<__Inbox>(
+#[allow(dead_code, unused_qualifications, clippy::missing_errors_doc)]
+pub(crate) fn r#type<__DB: crate::facade::__private::InboxDatabase, __Inbox: crate::facade::__private::AsInbox<__DB>>(
     inbox: &__Inbox,
     id: crate::facade::__private::MessageId,
     arg1: Json<OrderPlaced>,
@@ -68,56 +104,14 @@ pub(crate) async fn r#type<__Inbox>(
     arg3: MessageId,
     arg4: State<(Clock, Zone)>,
     id2: Header<Tenant>,
-) -> crate::facade::__private::Result<
-    crate::facade::__private::Outcome<<Result<Reply<u64>, LedgerError> as crate::facade::__private::HandlerResult>::Value>,
-    crate::facade::__private::ProcessError<<Result<Reply<u64>, LedgerError> as crate::facade::__private::HandlerResult>::Error>,
->
+) -> crate::facade::__private::Called<Result<Reply<u64>, LedgerError>>
 where
-    __Inbox: crate::facade::__private::AsInbox<<Transaction<'static, Sqlite> as crate::facade::__private::TransactionParameter>::Database>,
+    for<'__c> Transaction<'__c, Sqlite>: crate::facade::__private::TransactionParameter<'__c, __DB>,
 {
-    crate::facade::__private::direct::<_, Result<Reply<u64>, LedgerError>, _>(inbox, &__consumer_type, id, move |__tx| {
-        r#type::__run(__tx, arg1, key, arg3, arg4, id2)
+    use crate::facade::__private as __p;
+    __p::direct(<Result<Reply<u64>, LedgerError> as __p::HandlerResult>::proof(), inbox, r#type::registration(), id, move |__tx| {
+        r#type::__run(<Transaction<'_, Sqlite> as __p::TransactionParameter<'_, __DB>>::at(__tx), arg1, key, arg3, arg4, id2)
     })
-    .await
 }
-#[cfg(feature = "ledger")]
-#[allow(clippy::too_many_lines, reason = "it is a ledger")]
-#[allow(deprecated)]
-#[allow(non_upper_case_globals)]
-static __consumer_type: crate::facade::__private::Consumer<
-    <Transaction<'static, Sqlite> as crate::facade::__private::TransactionParameter>::Database,
-> = crate::facade::__private::Consumer::new(
-    crate::facade::__private::Facts {
-        name: r#type::NAME,
-        aliases: &["books", "journal"],
-        topics: &["orders", "refunds"],
-        event: crate::facade::__private::Some("OrderPlaced"),
-        isolation: crate::facade::__private::Some(crate::facade::__private::Isolation::Serializable),
-        timeout: crate::facade::__private::Some(crate::facade::__private::Duration::from_millis(1500u64)),
-        location: crate::facade::__private::Location { file: ::core::file!(), line: ::core::line!(), module: ::core::module_path!() },
-    },
-    |__tx, __cx| {
-        crate::facade::__private::Box::pin(async move {
-            crate::facade::__private::conclude::<Result<Reply<u64>, LedgerError>>(
-                r#type::__run(
-                    __tx,
-                    crate::facade::__private::extract::<Json<OrderPlaced>>(__cx)?,
-                    crate::facade::__private::extract::<Option<Key>>(__cx)?,
-                    crate::facade::__private::extract::<MessageId>(__cx)?,
-                    crate::facade::__private::extract::<State<(Clock, Zone)>>(__cx)?,
-                    crate::facade::__private::extract::<Header<Tenant>>(__cx)?,
-                )
-                .await,
-            )
-        })
-    },
-    |__requirements| {
-        crate::facade::__private::require::<Json<OrderPlaced>>(__requirements);
-        crate::facade::__private::require::<Option<Key>>(__requirements);
-        crate::facade::__private::require::<MessageId>(__requirements);
-        crate::facade::__private::require::<State<(Clock, Zone)>>(__requirements);
-        crate::facade::__private::require::<Header<Tenant>>(__requirements);
-    },
-);
 #[cfg(feature = "ledger")]
 crate::facade::__private::inventory::submit! { r#type :: registration () }

@@ -11,8 +11,24 @@ impl charge {
         Ok(())
     }
     #[doc = r" The registration, for a registry that is filled by hand."]
+    #[allow(unused_qualifications)]
     pub const fn registration() -> ::inbox_runtime::__private::Registration {
-        ::inbox_runtime::__private::Registration::new(&__consumer_charge)
+        use ::inbox_runtime::__private as __p;
+        static CONSUMER: __p::Registration = __p::Registration(&__p::Consumer::new(
+            __p::Facts {
+                topics: &["orders"],
+                ..__p::Facts::new(charge::NAME, __p::Location::new(::core::file!(), ::core::line!(), ::core::module_path!()))
+            },
+            |__tx, __cx| {
+                __p::Box::pin(async move {
+                    let __tx = <Transaction<'_, Postgres> as __p::TransactionParameter<'_, _>>::at(__tx);
+                    let __result = charge::__run(__tx, __p::extract::<Json<Order>>(__cx)?).await;
+                    __p::conclude(<Result<(), Error> as __p::HandlerResult>::proof(), __result)
+                })
+            },
+            |__requirements| __p::require::<Json<Order>>(__requirements),
+        ));
+        CONSUMER
     }
     fn __run<'__tx>(
         __tx: &'__tx mut Transaction<'_, Postgres>,
@@ -23,44 +39,18 @@ impl charge {
 }
 #[doc = " Charges an account."]
 #[doc = "\n\nApplies its effect once for the message `id`: the effect and the row in the inbox are one commit, and a message that was applied before is answered without running the body.\n\n# Errors\n\nWhat the body returned, or what kept it from running or committing. Nothing is applied then, unless the error says that the outcome is unknown."]
-#[allow(dead_code, clippy::missing_errors_doc)]
-pub async fn charge<__Inbox>(
+#[allow(dead_code, unused_qualifications, clippy::missing_errors_doc)]
+pub fn charge<__DB: ::inbox_runtime::__private::InboxDatabase, __Inbox: ::inbox_runtime::__private::AsInbox<__DB>>(
     inbox: &__Inbox,
     id: ::inbox_runtime::__private::MessageId,
     order: Json<Order>,
-) -> ::inbox_runtime::__private::Result<
-    ::inbox_runtime::__private::Outcome<<Result<(), Error> as ::inbox_runtime::__private::HandlerResult>::Value>,
-    ::inbox_runtime::__private::ProcessError<<Result<(), Error> as ::inbox_runtime::__private::HandlerResult>::Error>,
->
+) -> ::inbox_runtime::__private::Called<Result<(), Error>>
 where
-    __Inbox:
-        ::inbox_runtime::__private::AsInbox<<Transaction<'static, Postgres> as ::inbox_runtime::__private::TransactionParameter>::Database>,
+    for<'__c> Transaction<'__c, Postgres>: ::inbox_runtime::__private::TransactionParameter<'__c, __DB>,
 {
-    ::inbox_runtime::__private::direct::<_, Result<(), Error>, _>(inbox, &__consumer_charge, id, move |__tx| charge::__run(__tx, order))
-        .await
+    use ::inbox_runtime::__private as __p;
+    __p::direct(<Result<(), Error> as __p::HandlerResult>::proof(), inbox, charge::registration(), id, move |__tx| {
+        charge::__run(<Transaction<'_, Postgres> as __p::TransactionParameter<'_, __DB>>::at(__tx), order)
+    })
 }
-#[allow(non_upper_case_globals)]
-static __consumer_charge: ::inbox_runtime::__private::Consumer<
-    <Transaction<'static, Postgres> as ::inbox_runtime::__private::TransactionParameter>::Database,
-> = ::inbox_runtime::__private::Consumer::new(
-    ::inbox_runtime::__private::Facts {
-        name: charge::NAME,
-        aliases: &[],
-        topics: &["orders"],
-        event: ::inbox_runtime::__private::None,
-        isolation: ::inbox_runtime::__private::None,
-        timeout: ::inbox_runtime::__private::None,
-        location: ::inbox_runtime::__private::Location { file: ::core::file!(), line: ::core::line!(), module: ::core::module_path!() },
-    },
-    |__tx, __cx| {
-        ::inbox_runtime::__private::Box::pin(async move {
-            ::inbox_runtime::__private::conclude::<Result<(), Error>>(
-                charge::__run(__tx, ::inbox_runtime::__private::extract::<Json<Order>>(__cx)?).await,
-            )
-        })
-    },
-    |__requirements| {
-        ::inbox_runtime::__private::require::<Json<Order>>(__requirements);
-    },
-);
 ::inbox_runtime::__private::inventory::submit! { charge :: registration () }

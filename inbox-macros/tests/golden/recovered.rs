@@ -18,18 +18,14 @@ impl charge {
 }
 #[allow(unused_variables)]
 #[doc = "\n\nApplies its effect once for the message `id`: the effect and the row in the inbox are one commit, and a message that was applied before is answered without running the body.\n\n# Errors\n\nWhat the body returned, or what kept it from running or committing. Nothing is applied then, unless the error says that the outcome is unknown."]
-#[allow(dead_code, clippy::missing_errors_doc)]
-async fn charge<__Inbox>(
+#[allow(dead_code, unused_qualifications, clippy::missing_errors_doc)]
+fn charge<__DB: ::inbox_runtime::__private::InboxDatabase, __Inbox: ::inbox_runtime::__private::AsInbox<__DB>>(
     inbox: &__Inbox,
     id: ::inbox_runtime::__private::MessageId,
     order: Json<Order>,
-) -> ::inbox_runtime::__private::Result<
-    ::inbox_runtime::__private::Outcome<<Result<(), Error> as ::inbox_runtime::__private::HandlerResult>::Value>,
-    ::inbox_runtime::__private::ProcessError<<Result<(), Error> as ::inbox_runtime::__private::HandlerResult>::Error>,
->
+) -> ::inbox_runtime::__private::Called<Result<(), Error>>
 where
-    __Inbox:
-        ::inbox_runtime::__private::AsInbox<<Transaction<'static, Postgres> as ::inbox_runtime::__private::TransactionParameter>::Database>,
+    for<'__c> Transaction<'__c, Postgres>: ::inbox_runtime::__private::TransactionParameter<'__c, __DB>,
 {
     ::core::unimplemented!()
 }

@@ -1,3 +1,5 @@
+use std::marker::PhantomData;
+
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::error::BoxError;
@@ -38,14 +40,18 @@ pub struct Reply<T>(pub T);
 #[diagnostic::on_unimplemented(
     message = "an idempotent consumer cannot return `{Self}`",
     label = "expected `Result<T, E>`, where `E` is a `std::error::Error + Send + Sync + 'static`",
-    note = "`T` is `()`, or `Reply<_>` when the caller needs an answer that duplicates get too"
+    note = "`T` is `()`, or `Reply<_>` of a type that serde can write and read when the caller needs an answer that duplicates get too"
 )]
-pub trait HandlerResult: Send + 'static {
+pub trait HandlerResult: Sized + Send + 'static {
     /// What the caller gets: `()` or the `T` of `Reply<T>`.
     type Value: Send + 'static;
     /// The handler's own error.
     type Error: Into<BoxError> + Send + 'static;
 
+    #[doc(hidden)]
+    type Proof: Proof<Result = Self>;
+    #[doc(hidden)]
+    fn proof() -> Self::Proof;
     #[doc(hidden)]
     fn split(self) -> Result<Self::Value, Self::Error>;
     #[doc(hidden)]
@@ -54,46 +60,34 @@ pub trait HandlerResult: Send + 'static {
     fn decode(recorded: Option<&str>) -> Result<Self::Value, serde_json::Error>;
 }
 
-impl<T, E> HandlerResult for Result<T, E>
-where
-    T: Recorded,
-    E: Into<BoxError> + Send + 'static,
-{
-    type Value = T::Value;
-    type Error = E;
-
-    fn split(self) -> Result<T::Value, E> {
-        self.map(T::into_value)
-    }
-
-    fn encode(value: &T::Value) -> Result<Option<String>, serde_json::Error> {
-        T::encode(value)
-    }
-
-    fn decode(recorded: Option<&str>) -> Result<T::Value, serde_json::Error> {
-        T::decode(recorded)
-    }
-}
-
-/// What is kept of a body's answer.
+/// Shows that a type is a result. The attribute asks for one as `<R as HandlerResult>::proof()`, so that a wrong `R` is the same error
+/// at the same place each time, which rustc prints once; the bound of a generic function would add a note of its own.
 #[doc(hidden)]
-#[diagnostic::on_unimplemented(
-    message = "an idempotent consumer cannot answer with `{Self}`",
-    label = "expected `()` or `Reply<_>`",
-    note = "an answer is stored in the inbox row and given back to duplicates: wrap it in `Reply<_>`"
-)]
-pub trait Recorded: Send + 'static {
-    type Value: Send + 'static;
-
-    fn into_value(self) -> Self::Value;
-    fn encode(value: &Self::Value) -> Result<Option<String>, serde_json::Error>;
-    fn decode(recorded: Option<&str>) -> Result<Self::Value, serde_json::Error>;
+pub trait Proof {
+    type Result: HandlerResult;
 }
 
-impl Recorded for () {
-    type Value = ();
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Proven<R>(PhantomData<fn() -> R>);
 
-    fn into_value(self) {}
+impl<R: HandlerResult> Proof for Proven<R> {
+    type Result = R;
+}
+
+#[diagnostic::do_not_recommend]
+impl<E: Into<BoxError> + Send + 'static> HandlerResult for Result<(), E> {
+    type Value = ();
+    type Error = E;
+    type Proof = Proven<Self>;
+
+    fn proof() -> Proven<Self> {
+        Proven(PhantomData)
+    }
+
+    fn split(self) -> Self {
+        self
+    }
 
     fn encode((): &()) -> Result<Option<String>, serde_json::Error> {
         Ok(None)
@@ -104,11 +98,22 @@ impl Recorded for () {
     }
 }
 
-impl<T: Serialize + DeserializeOwned + Send + 'static> Recorded for Reply<T> {
+#[diagnostic::do_not_recommend]
+impl<T, E> HandlerResult for Result<Reply<T>, E>
+where
+    T: Serialize + DeserializeOwned + Send + 'static,
+    E: Into<BoxError> + Send + 'static,
+{
     type Value = T;
+    type Error = E;
+    type Proof = Proven<Self>;
 
-    fn into_value(self) -> T {
-        self.0
+    fn proof() -> Proven<Self> {
+        Proven(PhantomData)
+    }
+
+    fn split(self) -> Result<T, E> {
+        self.map(|reply| reply.0)
     }
 
     fn encode(value: &T) -> Result<Option<String>, serde_json::Error> {

@@ -36,11 +36,13 @@ fn number(variable: &str) -> Option<u64> {
     Some(text.parse().unwrap_or_else(|_| panic!("{variable} is a number, not `{text}`")))
 }
 
-/// All schedules, at once as many as there are fields (which may be one and the same). `INBOX_HOSTILE_SCHEDULES` says how many, `INBOX_HOSTILE_SEED` takes one alone.
+/// All schedules, at once as many as there are fields (which may be one and the same). `INBOX_HOSTILE_SCHEDULES` says how many.
+/// `INBOX_HOSTILE_SEED` takes one alone, that often: the seed decides what each attempt does, but not who meets whom.
 pub(crate) async fn all<DB: Ground>(fields: Vec<Arc<Field<DB>>>) {
-    let (first, count) = match number("INBOX_HOSTILE_SEED") {
-        Some(seed) => (seed, 1),
-        None => (fastrand::u64(..u64::from(u32::MAX)), number("INBOX_HOSTILE_SCHEDULES").unwrap_or(1_000)),
+    let schedules = number("INBOX_HOSTILE_SCHEDULES");
+    let (first, step, count) = match number("INBOX_HOSTILE_SEED") {
+        Some(seed) => (seed, 0, schedules.unwrap_or(1)),
+        None => (fastrand::u64(..u64::from(u32::MAX)), 1, schedules.unwrap_or(1_000)),
     };
     if std::env::var_os("RUST_LOG").is_some() {
         let filter = tracing_subscriber::EnvFilter::from_default_env();
@@ -58,7 +60,7 @@ pub(crate) async fn all<DB: Ground>(fields: Vec<Arc<Field<DB>>>) {
                 if number >= count {
                     return;
                 }
-                let seed = first + number;
+                let seed = first + step * number;
                 let wrong = schedule(&field, seed, number).await;
                 if wrong.is_empty() {
                     held.fetch_add(1, Ordering::Relaxed);

@@ -100,11 +100,7 @@ fn json_pointers_take_strings_and_integers_and_nothing_else() {
     for value in ["1.0", "1.5", "1e3", "-0", "18446744073709551616", "123456789012345678901234567890", "true", "{}", "[]", r#"{"id":1}"#] {
         assert_eq!(no_id(&text, &at(value)), NoId::WrongType { pointer: "/meta/id".to_owned() }, "{value}");
     }
-    for value in ["null", "\"x\"}, \"meta2\": {\"id\": null"] {
-        let message = at(value);
-        let read = text.read(&message);
-        assert_eq!(read.is_err(), value == "null", "{value}: {read:?}");
-    }
+    assert!(matches!(no_id(&text, &at("null")), NoId::Missing { .. }));
     for payload in
         ["{}", r#"{"meta":{}}"#, r#"{"meta":{"ID":"1"}}"#, r#"{"meta/id":"1"}"#, r#"{"meta":["1"]}"#, r#"{"meta":"1"}"#, "[]", "7"]
     {

@@ -7,7 +7,11 @@ use super::{
     context::{MessageContext, Requirements},
     extract::FromMessage,
 };
-use crate::vocabulary::{config::Isolation, error::Fault, outcome::HandlerResult};
+use crate::vocabulary::{
+    config::Isolation,
+    error::Fault,
+    outcome::{HandlerResult, Proof},
+};
 
 /// Where a consumer is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,6 +22,15 @@ pub struct Location {
     pub line: u32,
     /// The module.
     pub module: &'static str,
+}
+
+impl Location {
+    /// For the attribute.
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn new(file: &'static str, line: u32, module: &'static str) -> Self {
+        Self { file, line, module }
+    }
 }
 
 impl fmt::Display for Location {
@@ -45,6 +58,23 @@ pub struct Facts {
     pub location: Location,
 }
 
+impl Facts {
+    /// For the attribute: a consumer of which nothing but this is said.
+    pub const fn new(name: &'static str, location: Location) -> Self {
+        Self { name, aliases: &[], topics: &[], event: None, isolation: None, timeout: None, location }
+    }
+
+    /// The name and its aliases, sorted: the order in which every process claims them.
+    pub(crate) fn names(&self) -> Vec<&'static str> {
+        let mut names = Vec::with_capacity(1 + self.aliases.len());
+        names.push(self.name);
+        names.extend_from_slice(self.aliases);
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+}
+
 /// The shim around a body: arguments from the message, the call, the answer as JSON.
 pub type Invoke<DB> = for<'a, 'c> fn(&'a mut Transaction<'c, DB>, &'a MessageContext) -> BoxFuture<'a, Result<Option<String>, Fault>>;
 
@@ -60,16 +90,6 @@ impl<DB: Database> Consumer<DB> {
     pub const fn new(facts: Facts, invoke: Invoke<DB>, requires: fn(&mut Requirements)) -> Self {
         Self { facts, invoke, requires }
     }
-
-    /// The name and its aliases, sorted: the order in which every process claims them.
-    pub(crate) fn names(&self) -> Vec<&'static str> {
-        let mut names = Vec::with_capacity(1 + self.facts.aliases.len());
-        names.push(self.facts.name);
-        names.extend_from_slice(self.facts.aliases);
-        names.sort_unstable();
-        names.dedup();
-        names
-    }
 }
 
 impl<DB: Database> fmt::Debug for Consumer<DB> {
@@ -78,44 +98,68 @@ impl<DB: Database> fmt::Debug for Consumer<DB> {
     }
 }
 
-/// A consumer without its database's type: what is collected at link time, and what `charge::registration()` gives for
-/// registration by hand.
-#[derive(Clone, Copy)]
-pub struct Registration {
-    pub(crate) facts: &'static Facts,
-    pub(crate) database: &'static str,
-    consumer: &'static (dyn Any + Send + Sync),
+/// A consumer without its database's type.
+#[doc(hidden)]
+pub trait AnyConsumer: Any + Send + Sync {
+    fn facts(&self) -> &Facts;
+    fn database(&self) -> &'static str;
 }
+
+impl<DB: Database> AnyConsumer for Consumer<DB> {
+    fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    fn database(&self) -> &'static str {
+        DB::NAME
+    }
+}
+
+/// A consumer of some database: what is collected at link time, and what `charge::registration()` gives for registration by hand.
+///
+/// The attribute writes the field itself: so the compiler infers the database, and a wrong transaction is one error.
+#[derive(Clone, Copy)]
+pub struct Registration(#[doc(hidden)] pub &'static dyn AnyConsumer);
 
 inventory::collect!(Registration);
 
 impl Registration {
-    /// For the attribute.
+    /// Of a consumer that is no function with the attribute.
+    #[doc(hidden)]
+    #[must_use]
     pub const fn new<DB: Database>(consumer: &'static Consumer<DB>) -> Self {
-        Self { facts: &consumer.facts, database: DB::NAME, consumer }
+        Self(consumer)
     }
 
     /// The consumer's durable name.
     #[must_use]
-    pub const fn name(&self) -> &'static str {
-        self.facts.name
+    pub fn name(&self) -> &'static str {
+        self.facts().name
     }
 
     /// Where the consumer is written.
     #[must_use]
-    pub const fn location(&self) -> Location {
-        self.facts.location
+    pub fn location(&self) -> Location {
+        self.facts().location
+    }
+
+    pub(crate) fn facts(&self) -> &'static Facts {
+        self.0.facts()
+    }
+
+    pub(crate) fn database(&self) -> &'static str {
+        self.0.database()
     }
 
     /// `None` when it belongs to another database.
     pub(crate) fn consumer<DB: Database>(&self) -> Option<&'static Consumer<DB>> {
-        self.consumer.downcast_ref()
+        (self.0 as &dyn Any).downcast_ref()
     }
 }
 
 impl fmt::Debug for Registration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Registration").field("facts", &self.facts).field("database", &self.database).finish_non_exhaustive()
+        f.debug_struct("Registration").field("facts", self.facts()).field("database", &self.database()).finish_non_exhaustive()
     }
 }
 
@@ -133,9 +177,9 @@ pub fn require<T: FromMessage>(requirements: &mut Requirements) {
 
 /// For the attribute: a body's answer.
 #[doc(hidden)]
-pub fn conclude<R: HandlerResult>(result: R) -> Result<Option<String>, Fault> {
+pub fn conclude<P: Proof>(_proof: P, result: P::Result) -> Result<Option<String>, Fault> {
     let value = result.split().map_err(|e| Fault::Failed(e.into()))?;
-    R::encode(&value).map_err(Fault::Reply)
+    <P::Result as HandlerResult>::encode(&value).map_err(Fault::Reply)
 }
 
 /// What the first parameter of a consumer must be, behind its `&mut`.
@@ -144,11 +188,13 @@ pub fn conclude<R: HandlerResult>(result: R) -> Result<Option<String>, Fault> {
     label = "expected `sqlx::Transaction<'_, DB>` behind the `&mut`, found `{Self}`",
     note = "the consumer writes through this transaction, so that its work and its inbox row commit together"
 )]
-pub trait TransactionParameter {
-    /// The database of the transaction.
-    type Database: Database;
+pub trait TransactionParameter<'c, DB: Database> {
+    /// The transaction, as the type that the consumer names.
+    fn at<'a>(tx: &'a mut Transaction<'c, DB>) -> &'a mut Self;
 }
 
-impl<DB: Database> TransactionParameter for Transaction<'_, DB> {
-    type Database = DB;
+impl<'c, DB: Database> TransactionParameter<'c, DB> for Transaction<'c, DB> {
+    fn at<'a>(tx: &'a mut Transaction<'c, DB>) -> &'a mut Self {
+        tx
+    }
 }

@@ -6,7 +6,7 @@ use futures_core::future::BoxFuture;
 use sqlx::Transaction;
 
 use super::{
-    consumer::Consumer,
+    consumer::Registration,
     inbox::AsInbox,
     process::{Order, Work, process},
 };
@@ -15,30 +15,30 @@ use crate::{
     vocabulary::{
         error::ProcessError,
         id::MessageId,
-        outcome::{HandlerResult, Outcome},
+        outcome::{HandlerResult, Outcome, Proof},
     },
 };
 
-/// What a safe entry gives.
-type Called<R> = BoxFuture<'static, Result<Outcome<<R as HandlerResult>::Value>, ProcessError<<R as HandlerResult>::Error>>>;
+/// What a safe entry gives, for a body that gives `R`.
+pub type Called<R> = BoxFuture<'static, Result<Outcome<<R as HandlerResult>::Value>, ProcessError<<R as HandlerResult>::Error>>>;
 
 /// For the attribute: the whole of the safe entry.
 ///
 /// Boxed, so that the caller's future holds no type of ours with the handler's error in it: with `Box<dyn Error + Send + Sync>` as that
 /// error the compiler could not prove such a future to be `Send`, and the entry could not be spawned.
 #[doc(hidden)]
-pub fn direct<DB, R, F>(inbox: &impl AsInbox<DB>, consumer: &'static Consumer<DB>, id: MessageId, body: F) -> Called<R>
+pub fn direct<DB, P, F>(_proof: P, inbox: &impl AsInbox<DB>, registration: Registration, id: MessageId, body: F) -> Called<P::Result>
 where
     DB: InboxDatabase,
-    R: HandlerResult,
-    F: for<'a, 'c> FnOnce(&'a mut Transaction<'c, DB>) -> BoxFuture<'a, R> + Send + 'static,
+    P: Proof,
+    F: for<'a, 'c> FnOnce(&'a mut Transaction<'c, DB>) -> BoxFuture<'a, P::Result> + Send + 'static,
 {
     let inbox = inbox.as_inbox();
     Box::pin(async move {
-        let facts = &consumer.facts;
-        let (name, names) = (facts.name, consumer.names());
+        let facts = registration.facts();
+        let (name, names) = (facts.name, facts.names());
         let order = Order { name, names, isolation: facts.isolation, timeout: facts.timeout, id, fingerprint: None };
-        let work = Once { body: Some(body), result: PhantomData::<fn() -> R> };
+        let work = Once { body: Some(body), result: PhantomData::<fn() -> P::Result> };
         let processed = process(&inbox, order, work).await?;
         tracing::debug!(consumer = name, %id, applied = processed.outcome.is_applied(), "called");
         Ok(processed.outcome)

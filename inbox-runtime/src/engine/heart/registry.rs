@@ -25,7 +25,7 @@ impl Selection {
         let mut all: Vec<Registration> = Vec::new();
         for registration in linked.chain(self.by_hand.iter().copied()) {
             // The same consumer, linked and registered by hand as well, is one consumer.
-            if !all.iter().any(|known| std::ptr::eq(known.facts, registration.facts)) {
+            if !all.iter().any(|known| std::ptr::eq(known.facts(), registration.facts())) {
                 all.push(registration);
             }
         }
@@ -81,11 +81,11 @@ fn same_names(all: &[Registration]) -> Vec<StartProblem> {
     let mut owners: BTreeMap<String, Registration> = BTreeMap::new();
     let mut problems = Vec::new();
     for registration in all {
-        let facts = registration.facts;
+        let facts = registration.facts();
         for name in std::iter::once(&facts.name).chain(facts.aliases) {
             let spelling = name.trim().to_lowercase();
             if let Some(first) = owners.get(&spelling) {
-                if !std::ptr::eq(first.facts, facts) {
+                if !std::ptr::eq(first.facts(), facts) {
                     problems.push(StartProblem::SameName { name: (*name).to_owned(), first: *first, second: *registration });
                 }
             } else {
@@ -97,7 +97,7 @@ fn same_names(all: &[Registration]) -> Vec<StartProblem> {
 }
 
 fn bad_name(registration: &Registration) -> Option<StartProblem> {
-    let facts = registration.facts;
+    let facts = registration.facts();
     let bad = std::iter::once(&facts.name).chain(facts.aliases).find(|name| !is_consumer_name(name))?;
     Some(StartProblem::BadName { name: bad, registration: *registration })
 }
@@ -198,7 +198,7 @@ impl fmt::Display for StartProblem {
                 "consumer `{}` works on {}, this dispatcher on {database}; give each database a dispatcher and restrict both with \
                  `.only([..])`: {}",
                 registration.name(),
-                registration.database,
+                registration.database(),
                 registration.location()
             ),
             Self::MissingState { registration, state } => write!(
@@ -218,7 +218,7 @@ impl fmt::Display for StartProblem {
                 "consumer `{}` wants the event type `{}`, and subscription `{subscription}` does not say where a message carries its \
                  type; add `.event_type(..)`: {}",
                 registration.name(),
-                registration.facts.event.unwrap_or_default(),
+                registration.facts().event.unwrap_or_default(),
                 registration.location()
             ),
             Self::TopicWithoutConsumer { topic, wanted } => {

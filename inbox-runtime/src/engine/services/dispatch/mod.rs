@@ -203,7 +203,7 @@ impl<DB: InboxDatabase> Dispatcher<DB> {
         }
         let order = Order {
             name: facts.name,
-            names: consumer.names(),
+            names: consumer.facts.names(),
             isolation: facts.isolation,
             timeout: facts.timeout,
             id,

@@ -1,0 +1,33 @@
+//! What the attribute says, as a constant of the runtime.
+
+use proc_macro2::{Ident, TokenStream};
+use quote::{quote, quote_spanned};
+
+use crate::{consumer::model::Facts, support::tokens::generated_at};
+
+pub(crate) fn write(facts: &Facts, private: &TokenStream, consumer: &Ident) -> TokenStream {
+    let Facts { name: _, aliases, topics, event, isolation, timeout } = facts;
+    let mut given = Vec::new();
+    if !aliases.is_empty() {
+        given.push(quote!(aliases: &[#(#aliases),*]));
+    }
+    if !topics.is_empty() {
+        given.push(quote!(topics: &[#(#topics),*]));
+    }
+    if let Some(event) = event {
+        given.push(quote!(event: #private::Some(#event)));
+    }
+    if let Some(level) = isolation {
+        given.push(quote!(isolation: #private::Some(#private::Isolation::#level)));
+    }
+    if let Some(timeout) = timeout {
+        let (seconds, nanos) = (timeout.as_secs(), timeout.subsec_nanos());
+        given.push(quote!(timeout: #private::Some(#private::Duration::new(#seconds, #nanos))));
+    }
+    let location = quote_spanned!(generated_at(consumer.span())=> ::core::file!(), ::core::line!(), ::core::module_path!());
+    let new = quote!(#private::Facts::new(#consumer::NAME, #private::Location::new(#location)));
+    match given.is_empty() {
+        true => new,
+        false => quote!(#private::Facts { #(#given,)* ..#new }),
+    }
+}

@@ -1,0 +1,10 @@
+use inbox_runtime::idempotent_consumer;
+use sqlx::{Postgres, Transaction};
+
+#[idempotent_consumer(name = "billing", timeout = "0s")]
+async fn charge(tx: &mut Transaction<'_, Postgres>) -> Result<(), sqlx::Error> {
+    sqlx::query("UPDATE accounts SET balance = 0").execute(&mut **tx).await?;
+    Ok(())
+}
+
+fn main() {}

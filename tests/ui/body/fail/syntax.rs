@@ -1,0 +1,16 @@
+use inbox_runtime::{Json, idempotent_consumer};
+use sqlx::{Postgres, Transaction};
+
+#[derive(serde::Deserialize)]
+pub struct Order {
+    pub amount: i64,
+}
+
+#[idempotent_consumer(name = "billing")]
+async fn charge(tx: &mut Transaction<'_, Postgres>, order: Json<Order>) -> Result<(), sqlx::Error> {
+    sqlx::query("UPDATE accounts SET balance = 0").execute(&mut **tx).await?;
+    order. ;
+    Ok(())
+}
+
+fn main() {}

@@ -1,0 +1,14 @@
+use inbox_runtime::idempotent_consumer;
+use sqlx::{Postgres, Transaction};
+
+pub struct Billing;
+
+impl Billing {
+    #[idempotent_consumer(name = "billing")]
+    async fn charge(&self, tx: &mut Transaction<'_, Postgres>) -> Result<(), sqlx::Error> {
+        sqlx::query("UPDATE accounts SET balance = 0").execute(&mut **tx).await?;
+        Ok(())
+    }
+}
+
+fn main() {}
