@@ -176,3 +176,21 @@ async fn b4_a_consumer_that_escaped_takes_no_more_in_this_process() {
     assert_untouched(&pool, "billing", second).await;
     assert_eq!(letters(&pool).await.len(), 1, "the second message is not to blame");
 }
+
+/// The runner may drop what it waits for, when its subscription is gone say. The half effect must not become a duplicate in silence.
+#[tokio::test]
+async fn b4_an_escape_whose_caller_has_gone_is_dealt_with_all_the_same() {
+    let (pool, id, broker) = (postgres_with(3).await, new_id(), Memory::new());
+    broker.publish(order(id, "{}"));
+    let dispatcher = dispatcher(&pool, escaping("COMMIT", Exit::Timeout), &["billing"]).await;
+    let caller = {
+        let (dispatcher, broker) = (dispatcher.clone(), broker.clone());
+        tokio::spawn(async move { dispatch_one(&dispatcher, &broker).await })
+    };
+    until(&pool, "SELECT EXISTS (SELECT FROM applied)").await;
+    caller.abort();
+    assert!(caller.await.expect_err("aborted").is_cancelled());
+    until(&pool, "SELECT EXISTS (SELECT FROM public.inbox_dead_letter WHERE reason = 'transaction_escaped')").await;
+    let again = dispatch_one(&dispatcher, &broker).await;
+    assert!(again.len() == 1 && again[0].contains("stopped because it ended its transaction itself"), "{again:?}");
+}

@@ -4,6 +4,7 @@ use std::marker::PhantomData;
 
 use futures_core::future::BoxFuture;
 use sqlx::Transaction;
+use tokio_util::sync::CancellationToken;
 
 use super::{
     consumer::Registration,
@@ -39,7 +40,9 @@ where
         let (name, names) = (facts.name, facts.names());
         let order = Order { name, names, isolation: facts.isolation, timeout: facts.timeout, id, fingerprint: None };
         let work = Once { body: Some(body), result: PhantomData::<fn() -> P::Result> };
-        let processed = process(&inbox, order, work).await?;
+        let cancel = CancellationToken::new();
+        let _cut = cancel.clone().drop_guard();
+        let processed = process(&inbox, order, work, &cancel).await?;
         tracing::debug!(consumer = name, %id, applied = processed.outcome.is_applied(), "called");
         Ok(processed.outcome)
     })

@@ -1,6 +1,6 @@
 //! A message for a consumer, to its end: attempts, internal retries, and the settling of unknown outcomes.
 
-use std::time::Duration;
+use std::{convert::Infallible, time::Duration};
 
 use futures_core::future::BoxFuture;
 use sqlx::Transaction;
@@ -67,14 +67,17 @@ pub(crate) trait Work<DB: InboxDatabase>: Send + 'static {
 
 type Finished<V, E> = Result<Processed<V>, ProcessError<E>>;
 
-/// Runs in a task of its own: a caller that goes away cuts the body short and nothing else.
-pub(crate) async fn process<DB: InboxDatabase, W: Work<DB>>(inbox: &Inbox<DB>, order: Order, work: W) -> Finished<W::Value, W::Error> {
+/// Runs in a task of its own: `cancel` cuts the body short and nothing else.
+pub(crate) async fn process<DB: InboxDatabase, W: Work<DB>>(
+    inbox: &Inbox<DB>,
+    order: Order,
+    work: W,
+    cancel: &CancellationToken,
+) -> Finished<W::Value, W::Error> {
     inbox.sound().await?;
-    let cancel = CancellationToken::new();
-    let _cut = cancel.clone().drop_guard();
     let (tell, told) = oneshot::channel();
     let name = order.name;
-    tokio::spawn(drive(inbox.clone(), order, work, cancel, tell).in_current_span());
+    tokio::spawn(drive(inbox.clone(), order, work, cancel.clone(), tell).in_current_span());
     let finished = told.await.unwrap_or(Err(ProcessError::Cancelled));
     count(name, &finished);
     finished
@@ -126,7 +129,9 @@ async fn drive<DB: InboxDatabase, W: Work<DB>>(
             Next::Finished(result) => {
                 // The message's turn ends, and its caller is told, before the connection is put in order.
                 drop(turn);
-                drop(tell.send(result));
+                if let Err(Err(ProcessError::TransactionEscaped)) = tell.send(result) {
+                    tracing::error!(consumer = order.name, id = %order.id, "{}", ProcessError::<Infallible>::TransactionEscaped);
+                }
                 if let Some((conn, session)) = used {
                     put_back(&inbox, conn, session).await;
                 }

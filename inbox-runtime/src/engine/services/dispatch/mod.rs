@@ -14,6 +14,8 @@ use std::{
     },
 };
 
+use tokio_util::sync::CancellationToken;
+
 use self::{
     builder::DispatcherBuilder,
     call::Call,
@@ -37,6 +39,7 @@ use crate::{
             inbox::{AsInbox, Inbox},
             process::{Order, process},
             registry::{StartError, StartProblem},
+            task::to_the_end,
         },
     },
     vocabulary::{
@@ -170,9 +173,23 @@ impl<DB: InboxDatabase> Dispatcher<DB> {
     /// Runs the consumers of a route, one after the other, by name. If one fails the others stay applied, and the next delivery
     /// of the message runs only the one that failed.
     ///
-    /// Cancel safe: dropping it cuts the running body short (which rolls back) and gives no receipt.
+    /// Cancel safe: dropping it cuts the running body short (which rolls back) and gives no receipt. What that body has done wrong is still dealt
+    /// with: a consumer that ended its transaction stops, and its message becomes a dead letter.
     pub async fn run(&self, route: Route) -> Dispatched {
-        let mut done = Dispatched { id: route.id(), receipts: Vec::new(), failures: Vec::new() };
+        let (id, cancel) = (route.id(), CancellationToken::new());
+        let _cut = cancel.clone().drop_guard();
+        let dispatcher = self.clone();
+        let done = to_the_end(async move { dispatcher.run_all(route, &cancel).await }).await;
+        done.unwrap_or_else(|_| {
+            // The runtime shuts down.
+            let mut done = Dispatched::none(id);
+            done.fail("dispatcher", ProcessError::Cancelled);
+            done
+        })
+    }
+
+    async fn run_all(&self, route: Route, cancel: &CancellationToken) -> Dispatched {
+        let mut done = Dispatched::none(route.id());
         match &route.target {
             Target::NoId(no_id) => {
                 let letter = route.letter(None, Reason::NoId, chain(no_id));
@@ -187,7 +204,7 @@ impl<DB: InboxDatabase> Dispatcher<DB> {
             Target::Consumers(id, consumers) => {
                 for (consumer, ticket) in consumers.iter().zip(&route.tickets) {
                     if let Some(routed) = self.inner.consumers.get(*consumer) {
-                        self.run_one(routed, *id, &route, *ticket, &mut done).await;
+                        self.run_one(routed, *id, &route, *ticket, cancel, &mut done).await;
                     }
                 }
             }
@@ -195,7 +212,15 @@ impl<DB: InboxDatabase> Dispatcher<DB> {
         done
     }
 
-    async fn run_one(&self, routed: &Routed<DB>, id: MessageId, route: &Route, ticket: Ticket, done: &mut Dispatched) {
+    async fn run_one(
+        &self,
+        routed: &Routed<DB>,
+        id: MessageId,
+        route: &Route,
+        ticket: Ticket,
+        cancel: &CancellationToken,
+        done: &mut Dispatched,
+    ) {
         let (consumer, facts) = (routed.consumer, &routed.consumer.facts);
         if routed.halted.load(Ordering::Relaxed) {
             done.fail(facts.name, ProcessError::Halted);
@@ -210,7 +235,7 @@ impl<DB: InboxDatabase> Dispatcher<DB> {
             fingerprint: Some(route.fingerprint),
         };
         let context = MessageContext::new(Arc::clone(&route.message), id, facts.name, self.inner.states.clone());
-        let result = process(&self.inner.inbox, order, Call { consumer, context }).await;
+        let result = process(&self.inner.inbox, order, Call { consumer, context }, cancel).await;
         match result {
             Ok(processed) => {
                 let applied = processed.outcome.is_applied();

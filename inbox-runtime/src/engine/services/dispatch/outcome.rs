@@ -22,6 +22,11 @@ pub struct Dispatched {
 }
 
 impl Dispatched {
+    /// Nothing has come of it yet.
+    pub(super) const fn none(id: Option<MessageId>) -> Self {
+        Self { id, receipts: Vec::new(), failures: Vec::new() }
+    }
+
     pub(super) fn fail(&mut self, consumer: &'static str, error: ProcessError<Fault>) {
         if let Some(hint) = hint(&error) {
             tracing::warn!(consumer, id = ?self.id, "{hint}");
