@@ -129,7 +129,7 @@ async fn drive<DB: InboxDatabase, W: Work<DB>>(
             Next::Finished(result) => {
                 // The message's turn ends, and its caller is told, before the connection is put in order.
                 drop(turn);
-                if let Err(Err(ProcessError::TransactionEscaped)) = tell.send(result) {
+                if matches!(tell.send(result), Err(Err(ProcessError::TransactionEscaped))) {
                     tracing::error!(consumer = order.name, id = %order.id, "{}", ProcessError::<Infallible>::TransactionEscaped);
                 }
                 if let Some((conn, session)) = used {
