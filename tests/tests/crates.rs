@@ -21,9 +21,13 @@ fn fixtures() -> (PathBuf, PathBuf) {
 }
 
 fn clippy(arguments: &[&str]) -> (bool, String) {
+    cargo("clippy", arguments)
+}
+
+fn cargo(command: &str, arguments: &[&str]) -> (bool, String) {
     let (crates, target) = fixtures();
     let mut cargo = Command::new(env!("CARGO"));
-    cargo.arg("clippy").args(arguments).current_dir(crates).env("CARGO_TARGET_DIR", target);
+    cargo.arg(command).args(arguments).current_dir(crates).env("CARGO_TARGET_DIR", target).env("RUSTDOCFLAGS", "-D warnings");
     // The outer cargo's settings are not a user's.
     cargo.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS").env_remove("CLIPPY_ARGS");
     let output = cargo.output().expect("cargo runs");
@@ -56,4 +60,18 @@ fn e13_the_lints_are_on() {
         "clippy::missing_trait_methods",
     ]);
     assert!(clean, "restriction lints fire on generated code:\n{text}");
+}
+
+/// The function has the user's docs with their sections; of what the attribute adds, only the handle of the same name is shown.
+#[test]
+fn e18_docs_stand_on_the_public_item_and_helpers_are_hidden() {
+    let (clean, text) = cargo("doc", &["--package", "strict-2024", "--no-deps", "--quiet"]);
+    assert!(clean, "the docs do not build:\n{text}");
+    let docs = fixtures().1.join("doc/strict_2024");
+    let page = std::fs::read_to_string(docs.join("fn.plain.html")).expect("a page of the safe entry");
+    assert!(page.contains("A plain one") && page.contains("id=\"errors\""), "the user's docs are not on the safe entry");
+    let pages = std::fs::read_dir(&docs).expect("the docs").map(|page| page.expect("a page").file_name().into_string().expect("a name"));
+    let items: Vec<String> = pages.filter(|page| page.starts_with("fn.") || page.starts_with("struct.")).collect();
+    assert!(items.contains(&"struct.plain.html".to_owned()), "{items:?}");
+    assert!(!items.iter().any(|page| page.contains("__")), "helpers are shown: {items:?}");
 }

@@ -7,7 +7,7 @@ use std::process::Command;
 const PINNED: &str = "rustc 1.95.";
 
 #[test]
-fn ui() {
+fn e9_e10_e12_e14_e16_what_the_attribute_accepts_and_refuses() {
     let version = Command::new("rustc").arg("--version").output().expect("rustc runs").stdout;
     let version = String::from_utf8_lossy(&version);
     let cases = trybuild::TestCases::new();
