@@ -44,6 +44,20 @@ async fn after_a_retry_what_follows_on_its_key_is_given_back_too() {
     assert_eq!(broker.counts().done, 9);
 }
 
+/// However long the first waits: what is given back behind it waits as long.
+#[tokio::test]
+async fn a_long_retry_is_not_overtaken_on_its_key() {
+    let ((pool, inbox), broker, log) = (pool().await, Memory::new(), Log::new());
+    (1..=3).for_each(|n| broker.publish(numbered(n).with_key("account 1")));
+    let long = std::time::Duration::from_millis(400);
+    let body = failing_once(&[1], log.clone());
+    let running = serve_with(dispatcher(&inbox, body).await, broker.clone(), intake(), |runner| runner.retry(long, long));
+    running.drain(&broker).await;
+    running.stop().await.unwrap();
+    assert_eq!(applied(&pool).await, [1, 2, 3]);
+    assert_eq!(log.items(), [1, 1, 2, 3]);
+}
+
 #[tokio::test]
 async fn without_a_key_a_failure_holds_nobody_up() {
     let ((pool, inbox), broker, log) = (pool().await, Memory::new(), Log::new());

@@ -137,3 +137,45 @@ async fn a3_many_pools_race_for_the_same_messages() {
         assert_once(&pool, "billing", id).await;
     }
 }
+
+mod renamed {
+    use inbox_runtime::{Dispatcher, IdFrom, Intake, Message, MessageId, Mismatch, Runner, broker::Memory, idempotent_consumer};
+    use inbox_tests::database::sqlite;
+    use sqlx::{Sqlite, Transaction};
+    use tokio_util::sync::CancellationToken;
+
+    use super::super::support::{bounded, counts, new_id, note};
+
+    #[idempotent_consumer(name = "settle.v1")]
+    async fn before(tx: &mut Transaction<'_, Sqlite>, id: MessageId) -> Result<(), sqlx::Error> {
+        note(tx, "settle", id).await
+    }
+
+    #[idempotent_consumer(name = "settle", aliases = ["settle.v1"])]
+    async fn now(tx: &mut Transaction<'_, Sqlite>, id: MessageId) -> Result<(), sqlx::Error> {
+        note(tx, "settle", id).await
+    }
+
+    /// What a claim under a free name has just inserted is not what was applied before.
+    #[tokio::test]
+    async fn f9_another_payload_is_noticed_under_a_former_name_too() {
+        let ((pool, _dir), id) = (sqlite().await, new_id());
+        for (consumer, payload, dead) in [("settle.v1", "10", 0), ("settle", "10", 0), ("settle", "99", 1)] {
+            let (broker, stop) = (Memory::new(), CancellationToken::new());
+            broker.publish(Message::new("orders", payload).with_header("id", id.to_string()));
+            let dispatcher = Dispatcher::builder(&pool).only([consumer]).bind(consumer, ["orders"]).build().await.unwrap();
+            let intake = Intake::new("orders", IdFrom::header("id")).mismatch(Mismatch::DeadLetter);
+            let runner = tokio::spawn(Runner::new(dispatcher, broker.clone(), intake).stop_on(stop.clone()).run());
+            bounded(async {
+                while !broker.is_empty() {
+                    tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+                }
+            })
+            .await;
+            stop.cancel();
+            bounded(runner).await.unwrap().unwrap();
+            assert_eq!(broker.counts().dead_lettered, dead, "{consumer} with {payload}");
+        }
+        assert_eq!((counts(&pool, "settle.v1", id).await.1, counts(&pool, "settle", id).await), (1, (1, 0)));
+    }
+}

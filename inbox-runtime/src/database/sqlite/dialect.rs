@@ -61,7 +61,9 @@ impl Dialect for Sqlite {
         for name in claim.names {
             insert = insert.bind(name);
         }
-        if insert.fetch_all(&mut *conn).await?.len() == claim.names.len() {
+        let claimed = insert.fetch_all(&mut *conn).await?;
+        let claimed: Vec<String> = claimed.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
+        if claimed.len() == claim.names.len() {
             raw_sql("SAVEPOINT inbox_guard").execute(&mut *conn).await?;
             let mark = SqliteMark { name: claim.name, id: claim.id, committed: Arc::default() };
             let committed = Arc::clone(&mark.committed);
@@ -74,7 +76,8 @@ impl Dialect for Sqlite {
         }
         // One writer, and its commits are flushed before another can begin.
         let mut recorded = Recorded { durable: true, ..Recorded::default() };
-        for name in claim.names {
+        // A name that was free was claimed just now, and is rolled back: its row says nothing.
+        for name in claim.names.iter().filter(|name| !claimed.iter().any(|claimed| claimed == *name)) {
             let row = query(sql.recorded.clone()).bind(name).bind(claim.id).fetch_optional(&mut *conn).await?;
             if let Some(row) = row {
                 recorded.reply = recorded.reply.or(row.try_get(0)?);

@@ -43,6 +43,6 @@ impl SqliteSql {
     /// One INSERT for so many names: ?1 is the id, ?2 the fingerprint, the names follow.
     pub(super) fn claim(&self, names: usize) -> SqlStr {
         let rows: Vec<String> = (0..names).map(|i| format!("(?{}, ?1, ?2)", i + 3)).collect();
-        constant(format!("{}{} ON CONFLICT (consumer_name, message_id) DO NOTHING RETURNING 1", self.insert, rows.join(", ")))
+        constant(format!("{}{} ON CONFLICT (consumer_name, message_id) DO NOTHING RETURNING consumer_name", self.insert, rows.join(", ")))
     }
 }
