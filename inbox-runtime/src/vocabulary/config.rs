@@ -96,8 +96,8 @@ impl Tables {
 pub(crate) struct Identifier(String);
 
 impl Identifier {
-    /// PostgreSQL cuts identifiers after 63 bytes; the longest name that we put behind a prefix takes 24 of them.
-    pub(crate) const MAX: usize = 39;
+    /// PostgreSQL cuts identifiers after 63 bytes; the longest name that we put behind a prefix takes 25 of them.
+    pub(crate) const MAX: usize = 38;
 
     #[cfg(any(feature = "postgres", feature = "sqlite"))]
     pub(crate) fn as_str(&self) -> &str {

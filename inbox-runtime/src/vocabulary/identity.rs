@@ -91,6 +91,14 @@ impl IdFrom {
         self
     }
 
+    /// The JSON pointer that it follows, if it follows one.
+    pub(crate) fn pointer(&self) -> Option<&str> {
+        match &self.place {
+            Place::JsonPointer(pointer) => Some(pointer),
+            Place::Header(_) | Place::CloudEvents => None,
+        }
+    }
+
     /// The id of this message.
     ///
     /// # Errors
@@ -198,6 +206,14 @@ impl EventTypeFrom {
     /// A place in a JSON payload, as an RFC 6901 pointer.
     pub fn json_pointer(pointer: impl Into<Cow<'static, str>>) -> Self {
         Self(EventPlace::JsonPointer(pointer.into()))
+    }
+
+    /// The JSON pointer that it follows, if it follows one.
+    pub(crate) fn pointer(&self) -> Option<&str> {
+        match &self.0 {
+            EventPlace::JsonPointer(pointer) => Some(pointer),
+            EventPlace::Header(_) => None,
+        }
     }
 
     /// The event type; `None` when the message has none that can be read.

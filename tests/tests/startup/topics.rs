@@ -54,6 +54,23 @@ async fn a_topic_that_nobody_wants_is_refused() {
     assert!(check(&[orders::registration()], &intake().topics(["Orders"])).await.is_err());
 }
 
+/// Such a pointer matches nothing: every message would be a dead letter.
+#[tokio::test]
+async fn a_json_pointer_without_its_slash_is_refused() {
+    let wrong = Intake::new("subscription", IdFrom::json_pointer("meta/id")).event_type(EventTypeFrom::json_pointer("type"));
+    let found = check(&[orders::registration()], &wrong).await.unwrap_err();
+    let texts: Vec<String> = found.problems.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        texts,
+        [
+            "subscription `subscription` reads a JSON pointer that matches nothing, `meta/id`; write `/meta/id`",
+            "subscription `subscription` reads a JSON pointer that matches nothing, `type`; write `/type`"
+        ]
+    );
+    let right = Intake::new("subscription", IdFrom::json_pointer("/meta/id")).event_type(EventTypeFrom::json_pointer("/type"));
+    check(&[orders::registration()], &right).await.expect("a pointer");
+}
+
 #[tokio::test]
 async fn an_event_type_that_the_subscription_does_not_read_is_refused() {
     let found = check(&[orders::registration(), paid::registration()], &intake()).await.unwrap_err();

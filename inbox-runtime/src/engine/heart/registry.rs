@@ -157,6 +157,13 @@ pub enum StartProblem {
         /// The subscription.
         subscription: String,
     },
+    /// A subscription reads its id or its event type at a JSON pointer that can match nothing.
+    BadPointer {
+        /// The subscription.
+        subscription: String,
+        /// What was given.
+        pointer: String,
+    },
     /// No consumer wants anything from this topic.
     TopicWithoutConsumer {
         /// The topic.
@@ -221,6 +228,9 @@ impl fmt::Display for StartProblem {
                 registration.facts().event.unwrap_or_default(),
                 registration.location()
             ),
+            Self::BadPointer { subscription, pointer } => {
+                write!(f, "subscription `{subscription}` reads a JSON pointer that matches nothing, `{pointer}`; write `/{pointer}`")
+            }
             Self::TopicWithoutConsumer { topic, wanted } => {
                 write!(f, "no consumer wants topic `{topic}` (wanted: {}); is its crate linked?", list(wanted))
             }

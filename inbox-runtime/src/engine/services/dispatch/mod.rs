@@ -45,6 +45,7 @@ use crate::{
     vocabulary::{
         error::{Fault, ProcessError},
         id::MessageId,
+        identity::EventTypeFrom,
         message::Message,
         outcome::Outcome,
     },
@@ -96,7 +97,7 @@ impl<DB: InboxDatabase> Dispatcher<DB> {
     }
 
     /// Whether what a subscription brings can be routed: every topic that it names has a consumer, and where a consumer wants one
-    /// event type the subscription says where a message carries it.
+    /// event type the subscription says where a message carries it; a JSON pointer of it starts with `/`.
     ///
     /// # Errors
     ///
@@ -117,6 +118,10 @@ impl<DB: InboxDatabase> Dispatcher<DB> {
                 let registration = Registration::new(routed.consumer);
                 problems.push(StartProblem::NoEventType { registration, subscription: intake.name.clone() });
             }
+        }
+        let pointers = [intake.id.pointer(), intake.event_type.as_ref().and_then(EventTypeFrom::pointer)];
+        for pointer in pointers.into_iter().flatten().filter(|pointer| !pointer.starts_with('/')) {
+            problems.push(StartProblem::BadPointer { subscription: intake.name.clone(), pointer: pointer.to_owned() });
         }
         if problems.is_empty() { Ok(()) } else { Err(StartError { problems }) }
     }
