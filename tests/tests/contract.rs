@@ -3,6 +3,7 @@
 
 mod contract {
     mod delivery;
+    mod hangs;
     mod leases;
     mod memory;
     mod order;

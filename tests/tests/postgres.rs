@@ -9,9 +9,11 @@ mod postgres {
     mod dead_letters;
     mod durability;
     mod escapes;
+    mod event_type;
     mod failures;
     mod identity;
     mod migrate;
+    mod nested_begin;
     mod privileges;
     mod runner;
     mod session;

@@ -77,6 +77,18 @@ impl Default for Options {
     }
 }
 
+impl Options {
+    /// The longest time that any of them means: sums of several must fit a clock, and a server's own setting.
+    const LONGEST: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+    /// Takes `Duration::MAX` and its like for what they mean.
+    pub(crate) fn bound(&mut self) {
+        for time in [&mut self.claim_wait, &mut self.step_timeout, &mut self.settle_timeout] {
+            *time = Self::LONGEST.min(*time);
+        }
+    }
+}
+
 /// Where the inbox's tables stand.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Tables {

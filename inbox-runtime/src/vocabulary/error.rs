@@ -27,7 +27,8 @@ pub enum ProcessError<E> {
     SwallowedSqlError,
     /// The body left a nested transaction open (it was forgotten, or leaked), so that a commit would not have been one.
     NestedTransactionLeft,
-    /// The body ended the transaction itself (`COMMIT`, `ROLLBACK`, `PREPARE TRANSACTION` as text), so that its effect and the
+    /// The body ended the transaction itself (`COMMIT`, `ROLLBACK`, `PREPARE TRANSACTION` as text; or it cancelled a nested `begin()`, and went on,
+    /// where sqlx 0.9.0 had rolled everything back), so that its effect and the
     /// inbox row are no longer one commit. Part of its effect may be in the database. Never retry: the code is wrong.
     TransactionEscaped,
     /// Another delivery of the same message is being processed, and did not end within the bounded wait.
@@ -106,8 +107,8 @@ impl<E: fmt::Display> fmt::Display for ProcessError<E> {
                 f.write_str("the handler left a nested transaction open; commit it, or let it roll back, before returning")
             }
             Self::TransactionEscaped => f.write_str(
-                "the handler ended the inbox transaction itself; remove every COMMIT, ROLLBACK and PREPARE TRANSACTION from its \
-                 SQL, and check by hand what it has applied",
+                "the handler ended the inbox transaction itself; remove every COMMIT, ROLLBACK and PREPARE TRANSACTION from its SQL, cancel no \
+                 `tx.begin()` (by a timeout or a select! around it), and check by hand what it has applied",
             ),
             Self::InFlight => f.write_str("another delivery of this message is still being processed"),
             Self::CommitRefused(e) => write!(f, "the database refused the commit: {e}"),

@@ -188,6 +188,9 @@ pub enum NoId {
 }
 
 /// Where a subscription takes the event type of a message from. Only consumers with `event = ".."` ask.
+///
+/// A message that has none is no event of theirs. One whose type cannot be read (a header that is null, not UTF-8 or there twice with two
+/// values; a payload that is not JSON) may be: it becomes a dead letter of each of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventTypeFrom(EventPlace);
 
@@ -216,11 +219,32 @@ impl EventTypeFrom {
         }
     }
 
-    /// The event type; `None` when the message has none that can be read.
-    pub(crate) fn read(&self, message: &Message) -> Option<String> {
-        match &self.0 {
-            EventPlace::Header(name) => message.headers.text(name).ok().flatten().map(str::to_owned),
-            EventPlace::JsonPointer(pointer) => json_text(message, pointer).ok(),
+    /// The event type; `None` when the message has none: no such header, nothing or `null` at that place, no payload.
+    pub(crate) fn read(&self, message: &Message) -> Result<Option<String>, NoEventType> {
+        let pointer = match &self.0 {
+            EventPlace::Header(name) => return Ok(message.headers.text(name)?.map(str::to_owned)),
+            EventPlace::JsonPointer(pointer) => pointer,
+        };
+        let Some(payload) = &message.payload else { return Ok(None) };
+        match find(payload, pointer).map_err(|e| NoEventType::NotJson { cause: e.to_string() })? {
+            Found::One(Value::String(text)) => Ok(Some(text)),
+            Found::One(Value::Number(number)) => Ok(Some(number.to_string())),
+            Found::One(Value::Null) | Found::Nothing => Ok(None),
+            Found::One(_) => Err(NoEventType::WrongType { pointer: pointer.clone().into_owned() }),
+            Found::Several => Err(NoEventType::Contradiction),
         }
     }
+}
+
+/// Why the event type of a message cannot be read. That is not the same as having none: nobody has decided to drop it.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NoEventType {
+    #[error("the event type cannot be read: {0}")]
+    Header(#[from] HeaderError),
+    #[error("the event type cannot be read: the payload is not JSON: {cause}")]
+    NotJson { cause: String },
+    #[error("the event type cannot be read: the payload at `{pointer}` is neither a string nor a number")]
+    WrongType { pointer: String },
+    #[error("the event type cannot be read: the message has two different ones")]
+    Contradiction,
 }

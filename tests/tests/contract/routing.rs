@@ -144,3 +144,31 @@ async fn the_same_message_in_several_copies_is_applied_once_by_each() {
     assert_eq!(broker.counts().done, 4);
     assert_eq!(appliers(&pool, 1).await, ["routing.both", "routing.orders", "routing.placed"]);
 }
+
+/// Each database has a dispatcher, and a message may have consumers in both: the delivery is acked with the receipts of all of them, and
+/// with nothing less.
+#[tokio::test]
+async fn two_dispatchers_answer_for_one_delivery() {
+    let ((pool, inbox), broker) = (pool().await, Memory::new());
+    let only = |name: &'static str| Dispatcher::builder(&inbox).only([name]).build();
+    let (one, other) = (only("routing.orders").await.unwrap(), only("routing.both").await.unwrap());
+    let subscription = subscribe(&broker, 10).await;
+    for refused in [true, false] {
+        broker.publish(message("orders", if refused { 1 } else { 2 }, None));
+        let mut delivery = receive(&subscription).await.pop().unwrap();
+        if refused {
+            sqlx::raw_sql(
+                "CREATE TRIGGER no BEFORE INSERT ON applied WHEN NEW.consumer = 'routing.both' BEGIN SELECT RAISE(ABORT, 'no'); END",
+            )
+            .execute(&pool)
+            .await
+            .unwrap();
+        } else {
+            sqlx::raw_sql("DROP TRIGGER no").execute(&pool).await.unwrap();
+        }
+        let (first, second) = (one.dispatch(&mut delivery, &intake()).await, other.dispatch(&mut delivery, &intake()).await);
+        assert_eq!((first.failures.len(), second.failures.len()), (0, usize::from(refused)));
+        let receipts = first.receipts.into_iter().chain(second.receipts).collect();
+        assert_eq!(delivery.ack(receipts).is_err(), refused, "a receipt of the one does not stand for the other");
+    }
+}

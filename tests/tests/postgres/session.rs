@@ -146,3 +146,16 @@ async fn a_connection_is_kept_and_not_opened_anew_for_each_message() {
     let last: i32 = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&pool).await.unwrap();
     assert_eq!(first, last);
 }
+
+#[tokio::test]
+async fn cursors_prepared_statements_and_channels_do_not_meet_the_next_body() {
+    for leak in ["DECLARE c CURSOR WITH HOLD FOR SELECT 1", "PREPARE p AS SELECT 1", "LISTEN orders"] {
+        let pool = postgres_with(1).await;
+        for _ in 0..3 {
+            // Each of the first two fails where its own leftover is met.
+            leave(&pool, leak).await;
+        }
+        let channels: Vec<String> = sqlx::query_scalar("SELECT pg_listening_channels()").fetch_all(&pool).await.unwrap();
+        assert!(channels.is_empty(), "{leak}: {channels:?}");
+    }
+}

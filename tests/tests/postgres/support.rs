@@ -20,7 +20,7 @@ type Body = dyn for<'a, 'c> Fn(&'a mut Transaction<'c, Postgres>, MessageId) -> 
 
 /// What a consumer of this file does.
 #[derive(Clone)]
-pub(super) struct Script(Arc<Body>);
+pub(super) struct Script(pub(super) Arc<Body>);
 
 impl fmt::Debug for Script {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

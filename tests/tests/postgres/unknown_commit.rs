@@ -114,3 +114,25 @@ async fn b5_the_lost_commit_of_a_dead_letter_acks_nothing_and_stores_one() {
     assert!(letters.iter().all(|letter| letter.reason == "unmatched" && letter.message_id == Some(id.as_uuid())), "{letters:?}");
     assert!(!letters.is_empty());
 }
+
+#[inbox_runtime::idempotent_consumer(name = "repeatable", isolation = "repeatable read")]
+async fn repeatable(tx: &mut sqlx::Transaction<'_, sqlx::Postgres>, id: inbox_runtime::MessageId) -> Result<(), sqlx::Error> {
+    note(tx, "repeatable", id).await
+}
+
+/// Under a stricter level the claim that is to find out waits for the first COMMIT and then meets 40001: that decides nothing yet.
+#[tokio::test]
+async fn b5_a_conflict_while_finding_out_does_not_say_that_nothing_was_applied() {
+    let (_proxy, _inbox, pool) = proxied().await;
+    run(
+        &pool,
+        "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(2); RETURN NULL; END $$; \
+         CREATE CONSTRAINT TRIGGER slow AFTER INSERT ON applied DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION slow()",
+    )
+    .await;
+    let builder = Inbox::builder(pool.clone()).step_timeout(Duration::from_secs(1)).claim_wait(Duration::from_secs(5));
+    let (inbox, id) = (builder.build().unwrap(), new_id());
+    let outcome = repeatable(&inbox, id, id).await.unwrap();
+    assert_eq!(outcome, Outcome::Duplicate(()));
+    assert_once(&pool, "repeatable", id).await;
+}

@@ -117,3 +117,19 @@ async fn a_recorded_answer_survives_as_it_is() {
         sqlx::query_scalar("SELECT reply FROM public.inbox WHERE message_id = $1").bind(id.as_uuid()).fetch_one(&pool).await.unwrap();
     assert_eq!(stored, serde_json::json!(format!("answer to {id}")));
 }
+
+/// "As long as it takes" must not be taken for an instant that does not exist.
+#[tokio::test]
+async fn the_longest_durations_are_taken() {
+    let pool = postgres_with(4).await;
+    let build = || Inbox::builder(pool.clone());
+    let longest = Duration::MAX;
+    for builder in
+        [build().step_timeout(longest), build().claim_wait(longest), build().settle_timeout(longest), build().body_timeout(longest)]
+    {
+        let id = new_id();
+        let outcome = billing(&builder.build().unwrap(), id, id, noting()).await;
+        assert_eq!(outcome.unwrap(), Outcome::Applied(()));
+        assert_once(&pool, "billing", id).await;
+    }
+}

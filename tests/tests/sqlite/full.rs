@@ -112,3 +112,38 @@ async fn a_full_disk_that_costs_a_statement_only_leaves_the_rest_in_place() {
     assert_once(&pool, "billing", id).await;
     assert_eq!(number(&pool, "SELECT count(*) FROM applied").await, 1);
 }
+
+#[tokio::test]
+async fn a_full_disk_is_no_escape_whatever_the_body_asks_before_it_returns_the_error() {
+    let ((file, _dir), id) = (sqlite().await, new_id());
+    let pool = full(&file).await;
+    let body = script(|tx, id| {
+        Box::pin(async move {
+            note(tx, "billing", id).await?;
+            let failed = raw(tx, BLOB).await;
+            number(&mut **tx, "SELECT count(*) FROM applied").await;
+            failed
+        })
+    });
+    let failed = billing(&pool, id, id, body).await.unwrap_err();
+    assert!(matches!(failed, ProcessError::Handler(_)), "{failed:?}");
+    assert_untouched(&pool, "billing", id).await;
+}
+
+/// A constraint of the schema may roll the whole transaction back. A body that returns that error has done nothing wrong.
+#[tokio::test]
+async fn a_trigger_that_rolls_back_is_a_failure_of_the_body_that_returns_it() {
+    let ((pool, _dir), id) = (sqlite().await, new_id());
+    let stock = "CREATE TRIGGER stock BEFORE UPDATE ON accounts WHEN NEW.balance_cents < 0 BEGIN SELECT RAISE(ROLLBACK, 'no stock'); END";
+    run(&pool, stock).await;
+    let body = script(|tx, id| {
+        Box::pin(async move {
+            note(tx, "billing", id).await?;
+            raw(tx, "UPDATE accounts SET balance_cents = -1 WHERE id = 1").await
+        })
+    });
+    let failed = billing(&pool, id, id, body).await.unwrap_err();
+    assert!(matches!(failed, ProcessError::Handler(_)), "{failed:?}");
+    assert_untouched(&pool, "billing", id).await;
+    assert!(billing(&pool, id, id, noting()).await.unwrap().is_applied());
+}

@@ -116,7 +116,26 @@ impl Dialect for Postgres {
         match same {
             Ok(true) => Guarded::Sound,
             Ok(false) => Guarded::Escaped,
-            Err(e) if code(&e) == Some("25P02") => aborted(conn, mark).await,
+            Err(e) if code(&e) == Some("25P02") => {
+                // An aborted transaction, but is it the claim's? After `COMMIT; BEGIN` it is another one, and the claim stands.
+                // AND CHAIN, so that the rollback that follows has something to end.
+                match raw_sql("ROLLBACK AND CHAIN").execute(&mut *conn).await {
+                    Ok(_) => Self::fate(conn, mark).await,
+                    Err(e) => Guarded::Lost(e),
+                }
+            }
+            Err(e) => Guarded::Lost(e),
+        }
+    }
+
+    /// The session is the claim's, so there was no crash in between after which its id could be somebody else's.
+    async fn fate(conn: &mut PgConnection, mark: &PgMark) -> Guarded {
+        let status = query("SELECT pg_catalog.pg_xact_status($1::text::pg_catalog.xid8)").bind(&mark.xid);
+        let status = status.persistent(false).fetch_one(conn).await.and_then(|row| row.try_get::<Option<String>, _>(0));
+        match status {
+            Ok(Some(status)) if status == "aborted" => Guarded::Aborted,
+            // Committed, or prepared.
+            Ok(_) => Guarded::Escaped,
             Err(e) => Guarded::Lost(e),
         }
     }
@@ -135,14 +154,17 @@ impl Dialect for Postgres {
     }
 
     async fn reset(conn: &mut PgConnection, sql: &PgSql) -> Result<(), sqlx::Error> {
-        const RESET: &str = "RESET SESSION AUTHORIZATION; RESET ALL; SELECT pg_catalog.pg_advisory_unlock_all(); DISCARD TEMP; \
-                             SELECT pg_catalog.count(*) FROM pg_catalog.pg_prepared_statements WHERE NOT from_sql";
+        const RESET: &str = "CLOSE ALL; UNLISTEN *; RESET SESSION AUTHORIZATION; RESET ALL; SELECT pg_catalog.pg_advisory_unlock_all(); \
+                             DISCARD TEMP; SELECT pg_catalog.count(*) FILTER (WHERE NOT from_sql), pg_catalog.count(*) FILTER (WHERE from_sql) \
+                             FROM pg_catalog.pg_prepared_statements";
         if sql.reset {
             let rows = raw_sql(RESET).fetch_all(&mut *conn).await?;
-            let there: i64 = rows.last().ok_or(sqlx::Error::RowNotFound)?.try_get(0)?;
-            // DEALLOCATE ALL: the next body would use statements that are gone.
-            let gone = usize::try_from(there).is_ok_and(|there| there < conn.cached_statements_size());
-            if gone { Err(sqlx::Error::Protocol("a body has deallocated the session's statements".to_owned())) } else { Ok(()) }
+            let last = rows.last().ok_or(sqlx::Error::RowNotFound)?;
+            let (ours, prepared): (i64, i64) = (last.try_get(0)?, last.try_get(1)?);
+            // DEALLOCATE ALL: the next body would use statements that are gone. PREPARE: it would meet one that it did not write.
+            let gone = usize::try_from(ours).is_ok_and(|ours| ours < conn.cached_statements_size());
+            let foreign = gone || prepared > 0;
+            if foreign { Err(sqlx::Error::Protocol("a body has changed the session's prepared statements".to_owned())) } else { Ok(()) }
         } else {
             // What sqlx has queued is sent with it.
             conn.ping().await
@@ -188,23 +210,6 @@ impl Dialect for Postgres {
             .execute(conn)
             .await
             .map(drop)
-    }
-}
-
-/// An aborted transaction, but is it the claim's? After `COMMIT; BEGIN` it is another one, and the claim stands. The session is the same, so
-/// there was no crash in between after which the id could be somebody else's.
-async fn aborted(conn: &mut PgConnection, mark: &PgMark) -> Guarded {
-    let status = async {
-        // AND CHAIN, so that the rollback that follows has something to end.
-        raw_sql("ROLLBACK AND CHAIN").execute(&mut *conn).await?;
-        let status = query("SELECT pg_catalog.pg_xact_status($1::text::pg_catalog.xid8)").bind(&mark.xid);
-        status.persistent(false).fetch_one(conn).await?.try_get::<Option<String>, _>(0)
-    };
-    match status.await {
-        Ok(Some(status)) if status == "aborted" => Guarded::Aborted,
-        // Committed, or prepared.
-        Ok(_) => Guarded::Escaped,
-        Err(e) => Guarded::Lost(e),
     }
 }
 

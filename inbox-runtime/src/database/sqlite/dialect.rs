@@ -93,14 +93,10 @@ impl Dialect for Sqlite {
     }
 
     async fn guard(conn: &mut SqliteConnection, sql: &SqliteSql, mark: &SqliteMark, failed: bool) -> Guarded {
-        let mut given_up = false;
         if failed {
-            // Waits for the statement that was cut, and asks what ended it before our own statements overwrite that.
+            // Waits for the statement that was cut.
             match conn.lock_handle().await {
-                Ok(mut handle) => {
-                    given_up = handle.last_error().is_some_and(|e| gives_up(&e));
-                    handle.remove_progress_handler();
-                }
+                Ok(mut handle) => handle.remove_progress_handler(),
                 Err(e) => return Guarded::Lost(e),
             }
         }
@@ -109,18 +105,16 @@ impl Dialect for Sqlite {
             // Before ours there is no commit: the body has committed the claim, or has rolled it back and something of its own was committed after.
             _ if mark.committed.load(Ordering::Relaxed) => Guarded::Escaped,
             Ok(_) => Guarded::Sound,
-            // SQLite rolls back by itself when a statement is interrupted or finds the disk full. If the claim is there all the same, the body had
-            // released the savepoint before.
-            Err(e) if is_gone(&e) && given_up => {
-                match query(sql.recorded.clone()).bind(mark.name).bind(mark.id).fetch_optional(conn).await {
-                    Ok(None) => Guarded::Aborted,
-                    Ok(Some(_)) => Guarded::Escaped,
-                    Err(e) => Guarded::Lost(e),
-                }
-            }
-            Err(e) if is_gone(&e) => Guarded::Escaped,
+            // A body that says that all is well, after what took its work away.
+            Err(e) if is_gone(&e) && !failed => Guarded::Escaped,
+            Err(e) if is_gone(&e) => gone(conn, sql, mark).await,
             Err(e) => Guarded::Lost(e),
         }
+    }
+
+    async fn fate(_conn: &mut SqliteConnection, _mark: &SqliteMark) -> Guarded {
+        // sqlx sends nothing late here.
+        Guarded::Escaped
     }
 
     async fn record_reply(conn: &mut SqliteConnection, sql: &SqliteSql, claim: &Claim<'_>, reply: &str) -> Result<u64, sqlx::Error> {
@@ -184,11 +178,20 @@ fn primary_code(error: &sqlx::Error) -> Option<i32> {
     Some(code & 0xff)
 }
 
-/// The errors after which SQLite may have rolled the whole transaction back: NOMEM, INTERRUPT, IOERR, FULL (and BUSY).
-fn gives_up(error: &sqlx::sqlite::SqliteError) -> bool {
-    use sqlx::error::DatabaseError;
-    let code = error.code().and_then(|code| code.parse::<i32>().ok());
-    code.is_some_and(|code| matches!(code & 0xff, 5 | 7 | 9 | 10 | 13))
+/// The savepoint is gone, nothing was committed, and the body has failed. SQLite rolls back by itself when a statement is interrupted, finds the
+/// disk full, or says `RAISE(ROLLBACK)`. A body that did it by text has nothing applied either, unless it has begun anew.
+async fn gone(conn: &mut SqliteConnection, sql: &SqliteSql, mark: &SqliteMark) -> Guarded {
+    match query(sql.recorded.clone()).bind(mark.name).bind(mark.id).fetch_optional(&mut *conn).await {
+        // Still in its transaction: the body has released the savepoint, so what it did since is anybody's guess.
+        Ok(Some(_)) => Guarded::Escaped,
+        Ok(None) => match raw_sql("ROLLBACK").execute(conn).await {
+            Ok(_) => Guarded::Escaped,
+            // SQLITE_ERROR: there was none.
+            Err(e) if primary_code(&e) == Some(1) => Guarded::Aborted,
+            Err(e) => Guarded::Lost(e),
+        },
+        Err(e) => Guarded::Lost(e),
+    }
 }
 
 fn is_gone(error: &sqlx::Error) -> bool {

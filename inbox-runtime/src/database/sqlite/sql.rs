@@ -30,10 +30,11 @@ impl SqliteSql {
             recorded: constant(format!("SELECT reply, payload_hash FROM {inbox} WHERE consumer_name = ?1 AND message_id = ?2")),
             reply: constant(format!("UPDATE {inbox} SET reply = ?1 WHERE consumer_name = ?2 AND message_id = ?3")),
             dead_letter: constant(format!(
-                "INSERT INTO {letters} (consumer_name, message_id, reason, error, attempts, source, transport_id, topic, message_key, \
+                "INSERT INTO {letters} AS letter (consumer_name, message_id, reason, error, attempts, source, transport_id, topic, message_key, \
                  headers, payload) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11) ON CONFLICT (consumer_name, message_id, \
                  coalesce(payload, x'')) DO UPDATE SET reason = excluded.reason, \
-                 error = excluded.error, attempts = excluded.attempts, failed_at = excluded.failed_at"
+                 error = excluded.error, attempts = excluded.attempts, failed_at = excluded.failed_at \
+                 WHERE letter.reason <> 'transaction_escaped'"
             )),
             inbox,
             table,

@@ -44,6 +44,9 @@ pub trait Dialect: Database {
     /// `failed`: the body returned an error, panicked or was cut.
     fn guard(conn: &mut Self::Connection, sql: &Self::Sql, mark: &Self::Mark, failed: bool) -> impl Future<Output = Guarded> + Send;
 
+    /// What became of the claim's transaction once sqlx's own ROLLBACK, which it has still to send, is through: aborted or escaped.
+    fn fate(conn: &mut Self::Connection, mark: &Self::Mark) -> impl Future<Output = Guarded> + Send;
+
     /// Puts the reply into the claimed row; the number of rows that took it.
     fn record_reply(
         conn: &mut Self::Connection,

@@ -72,13 +72,17 @@ impl<H> Delivery<H> {
         &self.handle
     }
 
-    /// A ticket for each consumer that wants the message. It fixes which receipts `ack` asks for.
+    /// A ticket for each consumer that wants the message. It fixes which receipts `ack` asks for: those of everything that it was ever
+    /// routed to, so that a second dispatcher's do not stand for the first one's.
     pub(in crate::engine) fn route(&mut self, consumers: u16) -> Vec<Ticket> {
-        self.routed = Some(consumers);
-        (0..consumers).map(|slot| Ticket { delivery: self.id, slot }).collect()
+        let from = self.routed.unwrap_or_default();
+        let to = from.saturating_add(consumers);
+        self.routed = Some(to);
+        (from..to).map(|slot| Ticket { delivery: self.id, slot }).collect()
     }
 
-    /// Done, when each consumer that it was routed to has given its receipt for *this* delivery.
+    /// Done, when each consumer that it was routed to has given its receipt for *this* delivery. A delivery that two dispatchers were given
+    /// needs the receipts of both; one that failed is not routed again, but given back, and comes again.
     ///
     /// # Errors
     ///

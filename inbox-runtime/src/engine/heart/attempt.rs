@@ -1,6 +1,10 @@
 //! One attempt on one connection: the order of the heart, and nothing else.
 
-use std::{future::Future, panic::AssertUnwindSafe, time::Duration};
+use std::{
+    future::Future,
+    panic::{AssertUnwindSafe, catch_unwind},
+    time::Duration,
+};
 
 use futures_util::FutureExt;
 use sqlx::{Connection, Transaction, pool::PoolConnection};
@@ -14,7 +18,7 @@ use super::{
     process::{Order, Processed, Work},
 };
 use crate::{
-    engine::contract::database::{Claim, Claimed, Guarded, InboxDatabase, Recorded, SqlFault},
+    engine::contract::database::{Claimed, Guarded, InboxDatabase, Recorded, SqlFault},
     vocabulary::{
         error::{PanicPayload, ProcessError},
         outcome::Outcome,
@@ -67,7 +71,7 @@ pub(super) async fn attempt<DB: InboxDatabase, W: Work<DB>>(
 ) -> Ended<W::Value, W::Error> {
     let (options, sql) = (&inbox.shared.options, &inbox.shared.sql);
     let limit = options.step_timeout;
-    let claim = Claim { names: &order.names, name: order.name, id: order.id.as_uuid(), fingerprint: order.fingerprint };
+    let claim = order.claim();
 
     let watch = match step(limit, DB::arm(conn)).await {
         Ok(watch) => watch,
@@ -115,14 +119,18 @@ pub(super) async fn attempt<DB: InboxDatabase, W: Work<DB>>(
     {
         tracing::warn!(consumer = order.name, id = %order.id, %error, "the body's statement could not be cancelled on the server");
     }
-    let guarded = timeout(limit, DB::guard(&mut tx, sql, &mark, ended.failed())).await;
-    let guarded = guarded.unwrap_or_else(|late| Guarded::Lost(sqlx::Error::Io(late.into())));
+    // What sqlx makes of a nested `begin()` that was cancelled: a ROLLBACK of everything. While it is still to be sent, nothing ran behind it.
+    let (given_up, failed) = (depth::<DB>(&tx) == 0 && tx.should_flush(), ended.failed());
+    let guarded =
+        timeout(limit, async { if given_up { DB::fate(&mut tx, &mark).await } else { DB::guard(&mut tx, sql, &mark, failed).await } });
+    let guarded = guarded.await.unwrap_or_else(|late| Guarded::Lost(sqlx::Error::Io(late.into())));
     point("after_guard");
 
-    let depth = DB::TransactionManager::get_transaction_depth(&tx);
+    // Counted only now: a nested transaction that was dropped has gone with what was sent since.
+    let depth = depth::<DB>(&tx);
     let value = match (ended, guarded) {
         (_, Guarded::Escaped) => return (Err(ProcessError::TransactionEscaped), Session::Broken),
-        _ if depth == 0 => return (Err(ProcessError::TransactionEscaped), Session::Broken),
+        _ if depth == 0 && !given_up => return (Err(ProcessError::TransactionEscaped), Session::Broken),
         (BodyEnd::Returned(Ok(value)), Guarded::Sound) if depth == 1 => value,
         (BodyEnd::Returned(Ok(_)), Guarded::Sound) => {
             return abandon(limit, tx, depth, true, ProcessError::NestedTransactionLeft).await;
@@ -140,16 +148,22 @@ pub(super) async fn attempt<DB: InboxDatabase, W: Work<DB>>(
         (BodyEnd::Cancelled, _) => return abandon(limit, tx, depth, true, ProcessError::Cancelled).await,
     };
 
-    match W::reply(&value) {
-        Ok(None) => {}
-        Ok(Some(reply)) => match step(limit, DB::record_reply(&mut tx, sql, &claim, &reply)).await {
+    let reply = caught(|| W::reply(&value));
+    match reply {
+        Ok(Ok(None)) => {}
+        Ok(Ok(Some(reply))) => match step(limit, DB::record_reply(&mut tx, sql, &claim, &reply)).await {
             Ok(1) => {}
             Ok(_) => return (Err(ProcessError::TransactionEscaped), Session::Broken),
             Err(e) => return abandon(limit, tx, depth, false, ProcessError::CommitRefused(e)).await,
         },
-        Err(e) => return abandon(limit, tx, depth, false, ProcessError::Reply(e)).await,
+        Ok(Err(e)) => return abandon(limit, tx, depth, false, ProcessError::Reply(e)).await,
+        Err(panic) => return abandon(limit, tx, depth, true, ProcessError::Panicked(panic)).await,
     }
     commit::<DB, W>(limit, tx, value).await
+}
+
+fn depth<DB: InboxDatabase>(conn: &DB::Connection) -> usize {
+    DB::TransactionManager::get_transaction_depth(conn)
 }
 
 /// COMMIT. Only an answer that proves a refusal means "not committed".
@@ -204,6 +218,11 @@ async fn run_body<DB: InboxDatabase, W: Work<DB>>(
     }
 }
 
+/// What the user's own (de)serialization may do as well.
+fn caught<T>(work: impl FnOnce() -> T) -> Result<T, PanicPayload> {
+    catch_unwind(AssertUnwindSafe(work)).map_err(PanicPayload::new)
+}
+
 /// A row was there. It is a receipt only once it is durable, whoever wrote it.
 async fn duplicate<DB: InboxDatabase, W: Work<DB>>(
     limit: Duration,
@@ -225,7 +244,10 @@ async fn duplicate<DB: InboxDatabase, W: Work<DB>>(
         return (Err(ProcessError::Database(e)), Session::Broken);
     }
     let mismatch = order.fingerprint.zip(recorded.fingerprint).is_some_and(|(ours, theirs)| ours != theirs);
-    let value = W::recorded(recorded.reply.as_deref()).map_err(ProcessError::Reply);
+    let value = match caught(|| W::recorded(recorded.reply.as_deref())) {
+        Ok(read) => read.map_err(ProcessError::Reply),
+        Err(panic) => Err(ProcessError::Panicked(panic)),
+    };
     (value.map(|value| Processed { outcome: Outcome::Duplicate(value), mismatch }), Session::Untouched)
 }
 
@@ -251,7 +273,10 @@ pub(super) async fn put_back<DB: InboxDatabase>(inbox: &Inbox<DB>, mut conn: Poo
         Session::Broken => false,
     };
     if clean {
-        conn.return_to_pool().await;
+        // The pool's own hook runs here; cut short, it takes the connection with it.
+        if timeout(limit, conn.return_to_pool()).await.is_err() {
+            tracing::warn!("a connection did not go back to its pool within {limit:?}; it is dropped");
+        }
     } else if let Err(error) = step(Duration::from_secs(5), conn.close()).await {
         tracing::debug!(%error, "a connection did not close in an orderly way");
     }

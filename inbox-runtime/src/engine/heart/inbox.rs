@@ -1,7 +1,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use sqlx::Pool;
-use tokio::sync::OnceCell;
+use tokio::{sync::OnceCell, time::timeout};
 
 use super::{
     in_flight::InFlight,
@@ -124,8 +124,12 @@ impl<DB: InboxDatabase> Inbox<DB> {
 }
 
 async fn problems<DB: InboxDatabase>(inbox: Inbox<DB>) -> Result<Vec<String>, sqlx::Error> {
-    let mut conn = inbox.pool.acquire().await?;
-    DB::verify(&mut conn, &inbox.shared.options, &inbox.shared.sql).await
+    let (options, mut conn) = (&inbox.shared.options, inbox.pool.acquire().await?);
+    let verified = timeout(options.step_timeout, DB::verify(&mut conn, options, &inbox.shared.sql)).await;
+    verified.unwrap_or_else(|late| {
+        conn.close_on_drop();
+        Err(sqlx::Error::Io(late.into()))
+    })
 }
 
 impl<DB: InboxDatabase> Clone for Inbox<DB> {
@@ -196,8 +200,9 @@ impl<DB: InboxDatabase> InboxBuilder<DB> {
 
     /// Whether the session is reset after each transaction whose body ran. Default: yes. PostgreSQL only.
     ///
-    /// The reset is `RESET SESSION AUTHORIZATION; RESET ALL; SELECT pg_advisory_unlock_all(); DISCARD TEMP`: without it a `SET ROLE`,
-    /// a setting, an advisory lock or a temporary table of one body meets the next. It also undoes what an `after_connect` hook
+    /// The reset is `CLOSE ALL; UNLISTEN *; RESET SESSION AUTHORIZATION; RESET ALL; SELECT pg_advisory_unlock_all(); DISCARD TEMP`: without
+    /// it a cursor, a `SET ROLE`, a setting, an advisory lock or a temporary table of one body meets the next. A session whose prepared
+    /// statements a body has changed by `PREPARE` or `DEALLOCATE` is closed. It also undoes what an `after_connect` hook
     /// has `SET`: put such settings into the connect options, which RESET returns to. It costs one round trip.
     pub const fn reset_session(mut self, reset: bool) -> Self {
         self.options.reset_session = reset;
@@ -225,6 +230,7 @@ impl<DB: InboxDatabase> InboxBuilder<DB> {
     pub fn build(mut self) -> Result<Inbox<DB>, InvalidIdentifier> {
         self.options.tables.schema = self.schema.map(Identifier::try_from).transpose()?;
         self.options.tables.prefix = self.prefix.map(Identifier::try_from).transpose()?;
+        self.options.bound();
         Ok(Inbox { pool: self.pool, shared: Arc::new(Shared::new(self.options)) })
     }
 }

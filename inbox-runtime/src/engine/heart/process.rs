@@ -16,7 +16,7 @@ use super::{
     inbox::Inbox,
 };
 use crate::{
-    engine::contract::database::{InboxDatabase, SqlFault},
+    engine::contract::database::{Claim, InboxDatabase, SqlFault},
     vocabulary::{backoff::Backoff, config::Isolation, error::ProcessError, id::MessageId, outcome::Outcome},
 };
 
@@ -35,6 +35,12 @@ pub(crate) struct Order {
     pub(crate) timeout: Option<Duration>,
     pub(crate) id: MessageId,
     pub(crate) fingerprint: Option<i64>,
+}
+
+impl Order {
+    pub(crate) fn claim(&self) -> Claim<'_> {
+        Claim { names: &self.names, name: self.name, id: self.id.as_uuid(), fingerprint: self.fingerprint }
+    }
 }
 
 /// A message that is applied, now or before.
@@ -78,7 +84,10 @@ pub(crate) async fn process<DB: InboxDatabase, W: Work<DB>>(
     let (tell, told) = oneshot::channel();
     let name = order.name;
     tokio::spawn(drive(inbox.clone(), order, work, cancel.clone(), tell).in_current_span());
-    let finished = told.await.unwrap_or(Err(ProcessError::Cancelled));
+    let finished = told.await.unwrap_or_else(|_| {
+        // The runtime shuts down, or a panic of ours: no answer is no claim that somebody has cancelled.
+        Err(if cancel.is_cancelled() { ProcessError::Cancelled } else { ProcessError::Database(sqlx::Error::WorkerCrashed) })
+    });
     count(name, &finished);
     finished
 }
@@ -181,7 +190,8 @@ impl Patience {
                 self.unknown = Some((since, error));
                 self.settle()
             }
-            Err(ProcessError::Database(_) | ProcessError::InFlight) if self.unknown.is_some() => self.settle(),
+            // An answer that says nothing about the COMMIT before.
+            Err(ProcessError::Database(_) | ProcessError::InFlight | ProcessError::Conflict(_)) if self.unknown.is_some() => self.settle(),
             Err(ProcessError::Conflict(_)) if self.conflicts > 0 && work.ready() => self.repeat(),
             Err(ProcessError::Handler(e)) if self.conflicts > 0 && work.ready() && is_conflict::<DB, W>(&e) => self.repeat(),
             // What is asked again after an unknown outcome and fails otherwise did not commit before: the claim was free.

@@ -12,7 +12,7 @@ use crate::{
             delivery::Origin,
             receipt::{Proof, Receipt, Ticket},
         },
-        heart::{inbox::Inbox, task::database_to_the_end},
+        heart::{inbox::Inbox, process::Order, task::database_to_the_end},
     },
     vocabulary::{headers::Headers, id::MessageId, message::Message},
 };
@@ -21,6 +21,7 @@ use crate::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reason {
     NoId,
+    NoEventType,
     Unmatched,
     Rejected,
     Reply,
@@ -32,6 +33,7 @@ impl Reason {
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::NoId => "no_id",
+            Self::NoEventType => "no_event_type",
             Self::Unmatched => "unmatched",
             Self::Rejected => "rejected",
             Self::Reply => "reply",
@@ -53,23 +55,38 @@ pub(crate) struct DeadLetter {
     pub(crate) message: Arc<Message>,
 }
 
-/// Writes it and commits, durably; only then is there a receipt. The commit comes from the same place as any other: a
-/// transaction of its own whose answer is awaited. If that answer is lost the message comes again and is stored once more
-/// (with an id: in the same row). In a task of its own, so that a caller that goes away does not cut it.
-pub(in crate::engine) async fn store<DB: InboxDatabase>(
-    inbox: &Inbox<DB>,
-    letter: DeadLetter,
-    ticket: Ticket,
-) -> Result<Receipt, sqlx::Error> {
-    database_to_the_end(write(inbox.clone(), letter)).await?;
+/// Writes it and commits, durably; only then is there a receipt. If the commit's answer is lost the message comes again and is stored once
+/// more: in the same row, if it names its consumer and has an id. In a task of its own, so that a caller that goes away does not cut it.
+pub(super) async fn store<DB: InboxDatabase>(inbox: &Inbox<DB>, letter: DeadLetter, ticket: Ticket) -> Result<Receipt, sqlx::Error> {
+    database_to_the_end(write(inbox.clone(), Arc::new(letter), None)).await?;
     Ok(Receipt::new(ticket, Proof::DeadLettered))
 }
 
-async fn write<DB: InboxDatabase>(inbox: Inbox<DB>, letter: DeadLetter) -> Result<(), sqlx::Error> {
+/// That of a message whose consumer has escaped: for a person to look at, so no receipt comes of it. What the body applied outside of the
+/// transaction stands, so the message is claimed as well: its next delivery, after a restart, must not apply that again.
+pub(super) async fn store_escaped<DB: InboxDatabase>(inbox: &Inbox<DB>, letter: DeadLetter, order: Order) -> Result<(), sqlx::Error> {
+    let inbox = inbox.clone();
+    database_to_the_end(async move {
+        let letter = Arc::new(letter);
+        match write(inbox.clone(), Arc::clone(&letter), Some(order)).await {
+            Ok(()) => Ok(()),
+            Err(error) => {
+                tracing::warn!(%error, "the message of an escaped consumer could not be claimed with its dead letter");
+                write(inbox, letter, None).await
+            }
+        }
+    })
+    .await
+}
+
+async fn write<DB: InboxDatabase>(inbox: Inbox<DB>, letter: Arc<DeadLetter>, claimed: Option<Order>) -> Result<(), sqlx::Error> {
     let (sql, limit) = (&inbox.shared.sql, inbox.shared.options.step_timeout);
     let mut conn = inbox.pool().acquire().await?;
     let write = async {
         let mut tx = conn.begin_with(DB::begin(None)).await?;
+        if let Some(order) = &claimed {
+            DB::claim(&mut tx, sql, &order.claim()).await?;
+        }
         DB::store_dead_letter(&mut tx, sql, &letter.row()).await?;
         DB::barrier(&mut tx, sql).await?;
         tx.commit().await

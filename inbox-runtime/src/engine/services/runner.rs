@@ -3,7 +3,7 @@
 use std::{collections::HashSet, fmt, num::NonZeroU16, time::Duration};
 
 use bytes::Bytes;
-use tokio::time::{MissedTickBehavior, interval, sleep};
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -29,8 +29,8 @@ use crate::{
     },
 };
 
-/// How long the broker may take to answer a settle.
-const SETTLE_LIMIT: Duration = Duration::from_secs(10);
+/// How long the broker may take to answer.
+const LIMIT: Duration = Duration::from_secs(10);
 /// How long one `receive` waits; a stop is noticed at its end.
 const RECEIVE_WAIT: Duration = Duration::from_millis(500);
 
@@ -78,7 +78,8 @@ impl<DB: InboxDatabase, B: Broker> Runner<DB, B> {
         self
     }
 
-    /// The delay before a failed message comes again: it doubles from `first` to `longest`. Default: 0.1 s to 30 s.
+    /// The delay before a failed message comes again: it doubles from `first` to `longest` with each delivery, where the broker counts them.
+    /// Default: 0.1 s to 30 s.
     pub const fn retry(mut self, first: Duration, longest: Duration) -> Self {
         self.retry = Backoff::new(first, longest);
         self
@@ -100,26 +101,27 @@ impl<DB: InboxDatabase, B: Broker> Runner<DB, B> {
     /// itself. It never goes quiet instead.
     pub async fn run(self) -> Result<(), RunError> {
         self.dispatcher.check(&self.intake)?;
-        let mut failed = 0;
+        let mut failed: u32 = 0;
         while !self.stop.is_cancelled() {
-            let error = match self.broker.subscribe(self.prefetch).await {
-                Ok(subscription) => {
-                    failed = 0;
-                    match self.serve(&subscription).await {
-                        Ok(()) => return subscription.close().await.map_err(RunError::Broker),
-                        Err(RunError::Broker(error @ BrokerError::Unavailable(_))) => error,
-                        Err(error) => {
-                            if let Err(close) = subscription.close().await {
-                                tracing::debug!(error = %close, "the subscription did not close in an orderly way");
-                            }
-                            return Err(error);
+            let subscribed = tokio::select! {
+                subscribed = self.broker.subscribe(self.prefetch) => subscribed,
+                () = self.stop.cancelled() => return Ok(()),
+            };
+            let error = match subscribed {
+                Ok(subscription) => match self.serve(&subscription, &mut failed).await {
+                    Ok(()) => return in_time(LIMIT, subscription.close()).await.map_err(RunError::Broker),
+                    Err(RunError::Broker(error @ BrokerError::Unavailable(_))) => error,
+                    Err(error) => {
+                        if let Err(close) = in_time(LIMIT, subscription.close()).await {
+                            tracing::debug!(error = %close, "the subscription did not close in an orderly way");
                         }
+                        return Err(error);
                     }
-                }
+                },
                 Err(error @ BrokerError::Unavailable(_)) => error,
                 Err(error @ BrokerError::Fatal(_)) => return Err(RunError::Broker(error)),
             };
-            failed += 1;
+            failed = failed.saturating_add(1);
             let pause = self.retry.after(failed);
             tracing::warn!(broker = self.broker.name(), %error, ?pause, "subscribing again");
             tokio::select! {
@@ -130,9 +132,12 @@ impl<DB: InboxDatabase, B: Broker> Runner<DB, B> {
         Ok(())
     }
 
-    async fn serve(&self, from: &B::Subscription) -> Result<(), RunError> {
+    async fn serve(&self, from: &B::Subscription, failed: &mut u32) -> Result<(), RunError> {
         while !self.stop.is_cancelled() {
-            let mut batch = from.receive(self.prefetch, RECEIVE_WAIT).await.map_err(RunError::Broker)?.into_iter();
+            let received = in_time(RECEIVE_WAIT + LIMIT, from.receive(self.prefetch, RECEIVE_WAIT)).await;
+            let mut batch = received.map_err(RunError::Broker)?.into_iter();
+            // A subscription that brings nothing but errors is none.
+            *failed = 0;
             // Keys whose earlier message is given back: the later ones follow it, or they would overtake it.
             let mut blocked: HashSet<Bytes> = HashSet::new();
             while let Some(delivery) = batch.next() {
@@ -196,7 +201,8 @@ impl<DB: InboxDatabase, B: Broker> Runner<DB, B> {
         work: impl Future<Output = T>,
     ) -> Result<T, RunError> {
         let Some(lease) = from.terms().lease else { return Ok(work.await) };
-        let mut ticks = interval((lease / 3).max(Duration::from_millis(10)));
+        let every = (lease / 3).max(Duration::from_millis(10));
+        let mut ticks = interval(every);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         ticks.reset();
         let mut work = std::pin::pin!(work);
@@ -204,17 +210,22 @@ impl<DB: InboxDatabase, B: Broker> Runner<DB, B> {
             tokio::select! {
                 done = &mut work => return Ok(done),
                 _ = ticks.tick() => {
-                    let mut extend = std::pin::pin!(from.extend(held));
-                    // The work goes on meanwhile; if it ends first, the extension is still awaited.
+                    let mut extend = std::pin::pin!(timeout(every, from.extend(held)));
+                    // The work goes on meanwhile. If it ends first, the extension is still awaited; what is done is settled whatever becomes of it.
                     let early = tokio::select! {
                         done = &mut work => Some(done),
                         extended = &mut extend => {
-                            extended.map_err(RunError::Broker)?;
+                            match extended {
+                                Ok(extended) => extended.map_err(RunError::Broker)?,
+                                Err(_) => tracing::warn!(subscription = self.intake.name, "no answer to an extension within {every:?}"),
+                            }
                             None
                         }
                     };
                     if let Some(done) = early {
-                        extend.await.map_err(RunError::Broker)?;
+                        if let Ok(Err(error)) = extend.await {
+                            tracing::warn!(subscription = self.intake.name, %error, "not extended, and done");
+                        }
                         return Ok(done);
                     }
                 }
@@ -224,7 +235,7 @@ impl<DB: InboxDatabase, B: Broker> Runner<DB, B> {
 
     async fn tell(&self, to: &B::Subscription, one: Settle<Handle<B>>) -> Result<(), RunError> {
         point("before_ack");
-        let answers = settle(to, vec![one], SETTLE_LIMIT).await.map_err(RunError::Broker)?;
+        let answers = settle(to, vec![one], LIMIT).await.map_err(RunError::Broker)?;
         point("after_ack");
         for answer in answers {
             match answer {
@@ -237,6 +248,10 @@ impl<DB: InboxDatabase, B: Broker> Runner<DB, B> {
         }
         Ok(())
     }
+}
+
+async fn in_time<T>(limit: Duration, call: impl Future<Output = Result<T, BrokerError>>) -> Result<T, BrokerError> {
+    timeout(limit, call).await.map_err(BrokerError::unavailable)?
 }
 
 type Handle<B> = <<B as Broker>::Subscription as Subscription>::Handle;

@@ -6,6 +6,7 @@ pub(crate) mod outcome;
 pub(crate) mod route;
 
 use std::{
+    cell::LazyCell,
     collections::BTreeSet,
     fmt,
     sync::{
@@ -20,10 +21,10 @@ use self::{
     builder::DispatcherBuilder,
     call::Call,
     outcome::Dispatched,
-    route::{Route, Target},
+    route::{Route, Target, Wanted},
 };
 use super::{
-    dead_letters::{DeadLetter, Reason, chain, store},
+    dead_letters::{DeadLetter, Reason, chain, store, store_escaped},
     intake::{Intake, Mismatch, Unmatched},
 };
 use crate::{
@@ -163,16 +164,20 @@ impl<DB: InboxDatabase> Dispatcher<DB> {
         }
     }
 
-    fn wanted(&self, message: &Message, intake: &Intake) -> Vec<usize> {
-        let mut event: Option<Option<String>> = None;
-        let mut wants_event = |wanted: &str| {
-            let read = || intake.event_type.as_ref().and_then(|from| from.read(message));
-            event.get_or_insert_with(read).as_deref() == Some(wanted)
+    fn wanted(&self, message: &Message, intake: &Intake) -> Vec<Wanted> {
+        let read = || intake.event_type.as_ref().map_or(Ok(None), |from| from.read(message));
+        let event = LazyCell::new(read);
+        let wants = |(consumer, routed): (usize, &Routed<DB>)| {
+            if !routed.topics.contains(&message.topic) {
+                return None;
+            }
+            let Some(wanted) = routed.consumer.facts.event else { return Some(Wanted { consumer, unreadable: None }) };
+            match &*event {
+                Ok(event) => (event.as_deref() == Some(wanted)).then_some(Wanted { consumer, unreadable: None }),
+                Err(unreadable) => Some(Wanted { consumer, unreadable: Some(unreadable.to_string()) }),
+            }
         };
-        let mut wants =
-            |routed: &Routed<DB>| routed.topics.contains(&message.topic) && routed.consumer.facts.event.is_none_or(&mut wants_event);
-        let consumers = self.inner.consumers.iter().enumerate();
-        consumers.filter(|(_, routed)| wants(routed)).map(|(i, _)| i).collect()
+        self.inner.consumers.iter().enumerate().filter_map(wants).collect()
     }
 
     /// Runs the consumers of a route, one after the other, by name. If one fails the others stay applied, and the next delivery
@@ -207,8 +212,12 @@ impl<DB: InboxDatabase> Dispatcher<DB> {
             }
             Target::Ignored(_) => {}
             Target::Consumers(id, consumers) => {
-                for (consumer, ticket) in consumers.iter().zip(&route.tickets) {
-                    if let Some(routed) = self.inner.consumers.get(*consumer) {
+                for (wanted, ticket) in consumers.iter().zip(&route.tickets) {
+                    let Some(routed) = self.inner.consumers.get(wanted.consumer) else { continue };
+                    if let Some(unreadable) = &wanted.unreadable {
+                        let letter = route.letter(Some(routed.consumer.facts.name), Reason::NoEventType, unreadable.clone());
+                        self.set_aside(letter, Some(ticket), &mut done).await;
+                    } else {
                         self.run_one(routed, *id, &route, *ticket, cancel, &mut done).await;
                     }
                 }
@@ -240,7 +249,7 @@ impl<DB: InboxDatabase> Dispatcher<DB> {
             fingerprint: Some(route.fingerprint),
         };
         let context = MessageContext::new(Arc::clone(&route.message), id, facts.name, self.inner.states.clone());
-        let result = process(&self.inner.inbox, order, Call { consumer, context }, cancel).await;
+        let result = process(&self.inner.inbox, order.clone(), Call { consumer, context }, cancel).await;
         match result {
             Ok(processed) => {
                 let applied = processed.outcome.is_applied();
@@ -267,7 +276,7 @@ impl<DB: InboxDatabase> Dispatcher<DB> {
                     // For a person to look at: no receipt comes of it.
                     routed.halted.store(true, Ordering::Relaxed);
                     tracing::error!(consumer = facts.name, %id, location = %facts.location, "stopped: {error}");
-                    if let Err(error) = store(&self.inner.inbox, letter, ticket).await {
+                    if let Err(error) = store_escaped(&self.inner.inbox, letter, order).await {
                         tracing::error!(consumer = facts.name, %id, %error, "the dead letter of an escaped message could not be stored");
                     }
                     done.fail(facts.name, error);

@@ -27,7 +27,16 @@ pub(super) enum Target {
     NoId(NoId),
     Nobody(MessageId),
     Ignored(MessageId),
-    Consumers(MessageId, Vec<usize>),
+    Consumers(MessageId, Vec<Wanted>),
+}
+
+/// A consumer that wants the message, or may want it.
+#[derive(Debug)]
+pub(super) struct Wanted {
+    /// Its place among the dispatcher's.
+    pub(super) consumer: usize,
+    /// It asks for an event type that cannot be read, for this reason.
+    pub(super) unreadable: Option<String>,
 }
 
 impl Route {
