@@ -71,16 +71,17 @@ impl<DB: Ground> Field<DB> {
         Ok(rows.into_iter().map(|(id, balance)| (id.parse().expect("a number"), balance)).collect())
     }
 
-    /// How many committed rows there are for a message: in the inbox, and of its effect.
-    pub(crate) async fn committed(&self, id: Uuid) -> Result<(i64, i64), sqlx::Error> {
+    /// How many committed rows there are for a message: in the inbox, of its effect, and among the dead letters as escaped.
+    pub(crate) async fn committed(&self, id: Uuid) -> Result<(i64, i64, i64), sqlx::Error> {
         let (consumer, literal) = (DB::CONSUMER, DB::literal(id));
         let sql = format!(
             "SELECT 'inbox', count(*) FROM inbox WHERE consumer_name = '{consumer}' AND message_id = {literal} \
-             UNION ALL SELECT 'applied', count(*) FROM applied WHERE message_id = '{id}'"
+             UNION ALL SELECT 'applied', count(*) FROM applied WHERE message_id = '{id}' \
+             UNION ALL SELECT 'escaped', count(*) FROM inbox_dead_letter WHERE message_id = {literal} AND reason = 'transaction_escaped'"
         );
         let rows = DB::rows(&self.side.0, sql).await?;
         let count = |what: &str| rows.iter().find(|(name, _)| name == what).map_or(-1, |(_, count)| *count);
-        Ok((count("inbox"), count("applied")))
+        Ok((count("inbox"), count("applied"), count("escaped")))
     }
 
     pub(crate) async fn found(&self, ids: &[Uuid]) -> Result<Found, sqlx::Error> {
