@@ -16,7 +16,10 @@ pub use futures_core::future::BoxFuture;
 pub use crate::engine::heart::probe::{POINTS, set_probe};
 pub use crate::{
     engine::{
-        contract::database::{Claim, Claimed, CommitGuard, DeadLetterRow, Dialect, Guarded, InboxDatabase, Recorded, SqlFault},
+        contract::{
+            database::{Claim, Claimed, CommitGuard, DeadLetterRow, Dialect, Guarded, InboxDatabase, Recorded, SqlFault},
+            trip::{End, Ended, Level, Next, Trip},
+        },
         heart::{
             consumer::{AnyConsumer, Consumer, Facts, Invoke, Location, Registration, TransactionParameter, conclude, extract, require},
             context::{MessageContext, Requirements},

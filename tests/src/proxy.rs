@@ -140,7 +140,7 @@ enum Chunk {
 
 impl Link {
     fn request(&self, bytes: &[u8]) -> Chunk {
-        if !bytes.windows(7).any(|part| part == b"COMMIT\0") {
+        if !bytes.windows(7).any(|part| part == b"COMMIT\0" || part == b"COMMIT;") {
             return Chunk::Pass;
         }
         let Some(how) = lock(&self.controls.next_commit).take() else { return Chunk::Pass };

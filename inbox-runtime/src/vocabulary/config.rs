@@ -55,6 +55,9 @@ pub struct Options {
     pub(crate) conflict_retries: u32,
     /// Whether session state (roles, settings, advisory locks, temporary tables) is reset after each transaction.
     pub(crate) reset_session: bool,
+    /// Whether direct calls run on sessions as a runner keeps them, so that our own tests can hold both paths to the same.
+    #[cfg(feature = "_failpoints")]
+    pub(crate) kept_sessions: bool,
     /// Whether a server that may lose commits in a crash is accepted (`fsync = off`; SQLite's `synchronous` below FULL).
     pub(crate) allow_unsafe_durability: bool,
     pub(crate) commit_level: CommitLevel,
@@ -70,6 +73,8 @@ impl Default for Options {
             settle_timeout: Duration::from_secs(20),
             conflict_retries: 10,
             reset_session: true,
+            #[cfg(feature = "_failpoints")]
+            kept_sessions: std::env::var_os("INBOX_TEST_PATH").is_some_and(|path| path == "kept"),
             allow_unsafe_durability: false,
             commit_level: CommitLevel::On,
             tables: Tables::default(),

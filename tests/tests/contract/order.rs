@@ -111,7 +111,7 @@ async fn a_stop_finishes_the_message_under_way_and_gives_the_others_back() {
     bounded(begun.notified()).await;
     assert_eq!(broker.counts().held, 5);
     let stopping = tokio::spawn(running.stop());
-    tokio::task::yield_now().await;
+    until(|| broker.counts().retried == 4).await;
     go.add_permits(1);
     bounded(stopping).await.unwrap().unwrap();
     let counts = broker.counts();

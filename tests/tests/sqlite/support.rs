@@ -1,6 +1,6 @@
 //! Consumers whose body each test writes, and questions to the database.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, num::NonZeroU16, sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
 use inbox_runtime::{
@@ -162,7 +162,8 @@ pub(super) struct Running {
 pub(super) fn serve(dispatcher: Dispatcher<Sqlite>, broker: &Memory) -> Running {
     let stop = CancellationToken::new();
     let runner = Runner::new(dispatcher, broker.clone(), intake()).stop_on(stop.clone());
-    let runner = runner.retry(Duration::from_millis(5), Duration::from_millis(50));
+    // Few are lost with a subscription, or a broker that doubles what it delivers has more to deliver each time.
+    let runner = runner.prefetch(NonZeroU16::MIN.saturating_add(3)).retry(Duration::from_millis(5), Duration::from_millis(50));
     Running { stop: stop.drop_guard(), task: tokio::spawn(runner.run()) }
 }
 

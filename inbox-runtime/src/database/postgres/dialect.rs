@@ -1,16 +1,24 @@
+use std::num::NonZeroU16;
+
+use futures_core::stream::BoxStream;
 use futures_util::TryStreamExt;
 use sqlx::SqlSafeStr;
 use sqlx::{
     Connection, Either, PgConnection, Pool, Postgres, Row, SqlStr,
     pool::PoolConnection,
-    postgres::{PgDatabaseError, PgRow, PgSeverity},
+    postgres::{PgDatabaseError, PgQueryResult, PgRow, PgSeverity},
     query, raw_sql,
 };
 
-use super::{commit_guard, migrate, sql::PgSql, verify};
+use super::{
+    commit_guard, migrate,
+    sql::{PgSql, RESET},
+    verify,
+};
 use crate::{
-    engine::contract::database::{
-        Claim, Claimed, CommitGuard, DeadLetterRow, Dialect, Guarded, InboxDatabase, MigrateError, Recorded, SqlFault,
+    engine::contract::{
+        database::{Claim, Claimed, CommitGuard, DeadLetterRow, Dialect, Guarded, InboxDatabase, MigrateError, Recorded, SqlFault},
+        trip::{End, Ended, Next, Trip},
     },
     vocabulary::{
         config::{Isolation, Options},
@@ -22,7 +30,7 @@ use crate::{
 #[derive(Debug)]
 #[expect(unnameable_types, reason = "reachable through a sealed trait only")]
 pub struct PgMark {
-    xid: String,
+    pub(super) xid: String,
     pid: i32,
     /// When it claimed, in seconds: whatever backend has this pid and is older is the one that claimed.
     at: String,
@@ -59,35 +67,36 @@ impl Dialect for Postgres {
     }
 
     async fn claim(conn: &mut PgConnection, sql: &PgSql, claim: &Claim<'_>) -> Result<Claimed<PgMark>, sqlx::Error> {
-        // In the order of the text: SET, INSERT, SET, the state of the session, the row.
-        const INSERT: usize = 1;
-        const STATE: usize = 3;
-        let (mut statement, mut claimed) = (0, 0);
-        let (mut state, mut row): (Option<PgRow>, Option<PgRow>) = (None, None);
-        let mut results = raw_sql(sql.claim(claim)).fetch_many(&mut *conn);
-        while let Some(next) = results.try_next().await? {
-            match next {
-                Either::Left(_done) => statement += 1,
-                Either::Right(_) if statement == INSERT => claimed += 1,
-                Either::Right(found) if statement == STATE => state = Some(found),
-                Either::Right(found) => row = Some(found),
-            }
+        let heard = Heard::from(raw_sql(sql.claim(claim)).fetch_many(&mut *conn)).await;
+        if let Some(error) = heard.error {
+            return Err(error);
         }
-        drop(results);
-        let state = state.ok_or(sqlx::Error::RowNotFound)?;
-        if claimed == claim.names.len() {
-            let xid: Option<String> = state.try_get(0)?;
-            let xid = xid.ok_or_else(|| sqlx::Error::Protocol("a claim that inserted has no transaction id".to_owned()))?;
-            return Ok(Claimed::Fresh(PgMark { xid, pid: state.try_get(1)?, at: state.try_get(3)? }));
+        claimed(conn, sql, claim, &heard.rows, 0).await
+    }
+
+    const COMMIT_GUARDS: bool = true;
+    const WORKERS: Option<NonZeroU16> = None;
+
+    async fn trip(conn: &mut PgConnection, sql: &PgSql, end: End<'_, PgMark>, reset: bool, next: Option<Next<'_>>) -> Trip<PgMark> {
+        let (text, parts) = sql.trip(end, reset, next);
+        let Heard { done, rows, mut error } = Heard::from(raw_sql(text).fetch_many(&mut *conn)).await;
+        if done < parts.end {
+            let error = error.unwrap_or(sqlx::Error::RowNotFound);
+            return ended(conn, end, done, error).await;
         }
-        if claimed > 0 {
-            // Applied under another of its names. What was claimed here is taken back, and was read as if it were the row that stood there.
-            raw_sql("ROLLBACK AND CHAIN").execute(&mut *conn).await?;
-            row = raw_sql(sql.recorded(claim)).fetch_optional(conn).await?;
+        let before = parts.end + parts.reset;
+        if error.is_none() && reset {
+            let last = rows.iter().rfind(|(statement, _)| *statement == before - 1).map(|(_, row)| row);
+            error = unchanged(conn, last).err();
         }
-        // Gone meanwhile: purged between two statements. It was applied.
-        let Some(row) = row else { return Ok(Claimed::Duplicate(Recorded::default())) };
-        Ok(Claimed::Duplicate(Recorded { reply: row.try_get(0)?, fingerprint: row.try_get(1)?, durable: state.try_get(2)? }))
+        // Whatever goes wrong before the claim, or is no answer of the server's to it, leaves a session that nobody knows.
+        let broken = error.as_ref().is_some_and(|e| done <= before || database_error(e).is_none());
+        let claimed = match (next, error) {
+            (None, _) => None,
+            (Some(_), Some(error)) => Some(Err(error)),
+            (Some(next), None) => Some(claimed(conn, sql, &next.claim, &rows, before + 1).await),
+        };
+        Trip { ended: Ended::Done, open: claimed.is_some(), claimed, broken }
     }
 
     async fn cut(pool: &Pool<Self>, _watch: &(), mark: &PgMark) -> Result<(), BoxError> {
@@ -116,14 +125,7 @@ impl Dialect for Postgres {
         match same {
             Ok(true) => Guarded::Sound,
             Ok(false) => Guarded::Escaped,
-            Err(e) if code(&e) == Some("25P02") => {
-                // An aborted transaction, but is it the claim's? After `COMMIT; BEGIN` it is another one, and the claim stands.
-                // AND CHAIN, so that the rollback that follows has something to end.
-                match raw_sql("ROLLBACK AND CHAIN").execute(&mut *conn).await {
-                    Ok(_) => Self::fate(conn, mark).await,
-                    Err(e) => Guarded::Lost(e),
-                }
-            }
+            Err(e) if code(&e) == Some("25P02") => aborted(conn, mark).await,
             Err(e) => Guarded::Lost(e),
         }
     }
@@ -149,22 +151,18 @@ impl Dialect for Postgres {
         raw_sql(sql.barrier()).execute(conn).await.map(drop)
     }
 
+    async fn begin_by_text(conn: &mut PgConnection) -> Result<(), sqlx::Error> {
+        raw_sql("BEGIN").execute(conn).await.map(drop)
+    }
+
     async fn force_rollback(conn: &mut PgConnection) -> Result<(), sqlx::Error> {
         raw_sql("ROLLBACK").execute(conn).await.map(drop)
     }
 
     async fn reset(conn: &mut PgConnection, sql: &PgSql) -> Result<(), sqlx::Error> {
-        const RESET: &str = "CLOSE ALL; UNLISTEN *; RESET SESSION AUTHORIZATION; RESET ALL; SELECT pg_catalog.pg_advisory_unlock_all(); \
-                             DISCARD TEMP; SELECT pg_catalog.count(*) FILTER (WHERE NOT from_sql), pg_catalog.count(*) FILTER (WHERE from_sql) \
-                             FROM pg_catalog.pg_prepared_statements";
         if sql.reset {
             let rows = raw_sql(RESET).fetch_all(&mut *conn).await?;
-            let last = rows.last().ok_or(sqlx::Error::RowNotFound)?;
-            let (ours, prepared): (i64, i64) = (last.try_get(0)?, last.try_get(1)?);
-            // DEALLOCATE ALL: the next body would use statements that are gone. PREPARE: it would meet one that it did not write.
-            let gone = usize::try_from(ours).is_ok_and(|ours| ours < conn.cached_statements_size());
-            let foreign = gone || prepared > 0;
-            if foreign { Err(sqlx::Error::Protocol("a body has changed the session's prepared statements".to_owned())) } else { Ok(()) }
+            unchanged(conn, rows.last())
         } else {
             // What sqlx has queued is sent with it.
             conn.ping().await
@@ -210,6 +208,103 @@ impl Dialect for Postgres {
             .execute(conn)
             .await
             .map(drop)
+    }
+}
+
+/// What came back for a string of statements, up to the first error.
+struct Heard {
+    /// How many statements were completed.
+    done: usize,
+    /// Each with the number of the statement that it belongs to.
+    rows: Vec<(usize, PgRow)>,
+    error: Option<sqlx::Error>,
+}
+
+impl Heard {
+    async fn from(mut results: BoxStream<'_, Result<Either<PgQueryResult, PgRow>, sqlx::Error>>) -> Self {
+        let mut heard = Self { done: 0, rows: Vec::new(), error: None };
+        loop {
+            match results.try_next().await {
+                Ok(Some(Either::Left(_done))) => heard.done += 1,
+                Ok(Some(Either::Right(row))) => heard.rows.push((heard.done, row)),
+                Ok(None) => return heard,
+                Err(e) => {
+                    heard.error = Some(e);
+                    return heard;
+                }
+            }
+        }
+    }
+}
+
+/// Reads the claim, whose first statement has this number: SET, INSERT, SET, the row that is there.
+async fn claimed(
+    conn: &mut PgConnection,
+    sql: &PgSql,
+    claim: &Claim<'_>,
+    rows: &[(usize, PgRow)],
+    first: usize,
+) -> Result<Claimed<PgMark>, sqlx::Error> {
+    let of = |number: usize| rows.iter().filter(move |(statement, _)| *statement == first + number).map(|(_, row)| row);
+    let inserted = of(1).count();
+    if inserted == claim.names.len() {
+        let row = of(1).next().ok_or(sqlx::Error::RowNotFound)?;
+        let xid: Option<String> = row.try_get(0)?;
+        let xid = xid.ok_or_else(|| sqlx::Error::Protocol("a claim that inserted has no transaction id".to_owned()))?;
+        return Ok(Claimed::Fresh(PgMark { xid, pid: row.try_get(1)?, at: row.try_get(2)? }));
+    }
+    let again;
+    let row = if inserted > 0 {
+        // Applied under another of its names. What was claimed here is taken back, and was read as if it were the row that stood there.
+        raw_sql("ROLLBACK AND CHAIN").execute(&mut *conn).await?;
+        again = raw_sql(sql.recorded(claim)).fetch_optional(conn).await?;
+        again.as_ref()
+    } else {
+        of(3).next()
+    };
+    // Gone meanwhile: purged between two statements. It was applied.
+    let Some(row) = row else { return Ok(Claimed::Duplicate(Recorded::default())) };
+    Ok(Claimed::Duplicate(Recorded { reply: row.try_get(0)?, fingerprint: row.try_get(1)?, durable: row.try_get(2)? }))
+}
+
+/// What went wrong at the end of a transaction, `done` statements into it.
+async fn ended(conn: &mut PgConnection, end: End<'_, PgMark>, done: usize, error: sqlx::Error) -> Trip<PgMark> {
+    let answered = database_error(&error).is_some_and(|e| matches!(e.severity(), PgSeverity::Error));
+    match end {
+        // Nothing runs behind an error, so COMMIT was not reached.
+        End::Commit(mark, _) if answered && done == 0 => match code(&error) {
+            Some("22012") => Trip::failed(Ended::Escaped),
+            Some("25P02") => match aborted(conn, mark).await {
+                Guarded::Aborted => Trip { ended: Ended::Aborted, claimed: None, open: true, broken: false },
+                Guarded::Lost(e) => Trip::failed(Ended::Lost(e)),
+                Guarded::Escaped | Guarded::Sound => Trip::failed(Ended::Escaped),
+            },
+            _ => Trip::failed(Ended::Lost(error)),
+        },
+        End::Commit(..) if answered => Trip { ended: Ended::Refused(error), claimed: None, open: false, broken: false },
+        End::Commit(..) => Trip::failed(Ended::Unknown(error)),
+        End::Nothing | End::Rollback | End::Barrier => Trip::failed(Ended::Lost(error)),
+    }
+}
+
+/// An aborted transaction, but is it the claim's? After `COMMIT; BEGIN` it is another one, and the claim stands.
+async fn aborted(conn: &mut PgConnection, mark: &PgMark) -> Guarded {
+    // AND CHAIN, so that the rollback that follows has something to end.
+    match raw_sql("ROLLBACK AND CHAIN").execute(&mut *conn).await {
+        Ok(_) => Postgres::fate(conn, mark).await,
+        Err(e) => Guarded::Lost(e),
+    }
+}
+
+/// The last row of a reset. After DEALLOCATE ALL the next body would use statements that are gone; after PREPARE it would meet one that it did
+/// not write.
+fn unchanged(conn: &PgConnection, counts: Option<&PgRow>) -> Result<(), sqlx::Error> {
+    let counts = counts.ok_or(sqlx::Error::RowNotFound)?;
+    let (ours, by_text): (i64, i64) = (counts.try_get(0)?, counts.try_get(1)?);
+    if by_text == 0 && usize::try_from(ours).is_ok_and(|ours| ours >= conn.cached_statements_size()) {
+        Ok(())
+    } else {
+        Err(sqlx::Error::Protocol("a body has changed the session's prepared statements".to_owned()))
     }
 }
 

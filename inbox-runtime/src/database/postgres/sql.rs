@@ -1,9 +1,13 @@
 use std::{fmt::Write, time::Duration};
 
-use sqlx::{AssertSqlSafe, SqlSafeStr, SqlStr};
+use sqlx::{AssertSqlSafe, Postgres, SqlSafeStr, SqlStr};
 
+use super::dialect::PgMark;
 use crate::{
-    engine::contract::database::Claim,
+    engine::contract::{
+        database::{Claim, Dialect},
+        trip::{End, Level, Next},
+    },
     vocabulary::config::{Options, Tables},
 };
 
@@ -16,8 +20,9 @@ pub struct PgSql {
     /// `"schema"."prefix_inbox"`.
     pub(super) inbox: String,
     claim_head: String,
-    claim_wait: String,
+    claim_wait: Duration,
     finish: String,
+    durable: &'static str,
     pub(super) reply: SqlStr,
     pub(super) dead_letter: SqlStr,
     pub(super) reset: bool,
@@ -44,7 +49,8 @@ impl PgSql {
         let letters = qualified(&options.tables, "inbox_dead_letter");
         Self {
             claim_head: format!("INSERT INTO {inbox} (consumer_name, message_id, payload_hash) VALUES "),
-            claim_wait: format!("SET LOCAL lock_timeout = {}; ", milliseconds(options.claim_wait)),
+            claim_wait: options.claim_wait,
+            durable: options.commit_level.sql(),
             finish: format!(
                 "; SET LOCAL synchronous_commit = {}; SELECT pg_catalog.set_config('{FINISHING}', \
                  pg_catalog.pg_current_xact_id_if_assigned()::text, true)",
@@ -62,29 +68,75 @@ impl PgSql {
         }
     }
 
-    /// The claim: one round trip, within the open transaction. Each part is a statement of its own, so that what a duplicate
-    /// reads is seen by a later snapshot than the insert's.
+    /// The claim: one round trip, within the open transaction.
     pub(super) fn claim(&self, claim: &Claim<'_>) -> SqlStr {
-        let Claim { names, id, fingerprint, .. } = claim;
         let mut sql = String::with_capacity(800);
-        sql.push_str(&self.claim_wait);
+        self.push_claim(&mut sql, claim, self.claim_wait);
+        constant(sql)
+    }
+
+    /// Each part is a statement of its own, so that what a duplicate reads is seen by a later snapshot than the insert's: SET, INSERT, SET, SELECT.
+    fn push_claim(&self, sql: &mut String, claim: &Claim<'_>, wait: Duration) {
+        let Claim { names, id, fingerprint, .. } = claim;
+        // Writing to a string cannot fail.
+        let _ = write!(sql, "SET LOCAL lock_timeout = {}; ", milliseconds(wait));
         sql.push_str(&self.claim_head);
         let hash = fingerprint.map_or_else(|| "NULL".to_owned(), |hash| hash.to_string());
         for (i, name) in names.iter().enumerate() {
             let comma = if i == 0 { "" } else { ", " };
-            // Writing to a string cannot fail.
             let _ = write!(sql, "{comma}('{name}', '{id}', {hash})");
         }
         let recorded = self.recorded_text(claim);
         let _ = write!(
             sql,
-            " ON CONFLICT (consumer_name, message_id) DO NOTHING RETURNING 1; SET LOCAL lock_timeout = DEFAULT; \
-             SELECT pg_catalog.pg_current_xact_id_if_assigned()::text, pg_catalog.pg_backend_pid(), \
-             pg_catalog.pg_current_wal_flush_lsn() >= pg_catalog.pg_current_wal_insert_lsn() \
-             AND pg_catalog.current_setting('synchronous_standby_names') = '', \
-             EXTRACT(epoch FROM pg_catalog.clock_timestamp())::text; {recorded}"
+            " ON CONFLICT (consumer_name, message_id) DO NOTHING RETURNING pg_catalog.pg_current_xact_id_if_assigned()::text, \
+             pg_catalog.pg_backend_pid(), EXTRACT(epoch FROM pg_catalog.clock_timestamp())::text; \
+             SET LOCAL lock_timeout = DEFAULT; {recorded}"
         );
-        constant(sql)
+    }
+
+    /// The string of a session that a worker keeps, and where its parts end.
+    ///
+    /// What follows a COMMIT within one string joins the next BEGIN: a reset is undone with the transaction that it stands before.
+    pub(super) fn trip(&self, end: End<'_, PgMark>, reset: bool, next: Option<Next<'_>>) -> (SqlStr, Parts) {
+        let mut sql = String::with_capacity(1_200);
+        let end = match end {
+            End::Nothing => 0,
+            End::Rollback => {
+                sql.push_str("ROLLBACK; ");
+                1
+            }
+            End::Commit(mark, level) => {
+                let level = if level == Level::Durable { self.durable } else { "off" };
+                let xid = &mark.xid;
+                // The guard: a transaction that is not the claim's divides by zero, and nothing after that runs.
+                let _ = write!(
+                    sql,
+                    "SELECT 1 / CASE WHEN pg_catalog.pg_current_xact_id_if_assigned()::text = '{xid}' THEN 1 ELSE 0 END, \
+                     pg_catalog.set_config('{FINISHING}', '{xid}', true), \
+                     pg_catalog.set_config('synchronous_commit', '{level}', true); COMMIT; "
+                );
+                2
+            }
+            End::Barrier => {
+                sql.push_str(BARRIER);
+                sql.push_str(&self.finish);
+                sql.push_str("; COMMIT; ");
+                4
+            }
+        };
+        let reset = if reset {
+            sql.push_str(RESET);
+            RESET_PARTS
+        } else {
+            0
+        };
+        if let Some(next) = next {
+            sql.push_str(Postgres::begin(next.isolation).as_str());
+            sql.push_str("; ");
+            self.push_claim(&mut sql, &next.claim, next.wait);
+        }
+        (constant(sql), Parts { end, reset })
     }
 
     /// What the row of a duplicate holds.
@@ -95,7 +147,8 @@ impl PgSql {
     fn recorded_text(&self, claim: &Claim<'_>) -> String {
         let (inbox, id, list) = (&self.inbox, claim.id, claim.names.join("', '"));
         format!(
-            "SELECT reply::text, payload_hash FROM {inbox} WHERE message_id = '{id}' AND consumer_name IN ('{list}') \
+            "SELECT reply::text, payload_hash, pg_catalog.pg_current_wal_flush_lsn() >= pg_catalog.pg_current_wal_insert_lsn() \
+             AND pg_catalog.current_setting('synchronous_standby_names') = '' FROM {inbox} WHERE message_id = '{id}' AND consumer_name IN ('{list}') \
              ORDER BY reply IS NULL LIMIT 1"
         )
     }
@@ -108,7 +161,7 @@ impl PgSql {
 
     /// Makes this transaction write something, and its commit wait for the disk.
     pub(super) fn barrier(&self) -> SqlStr {
-        constant(format!("SELECT pg_catalog.pg_logical_emit_message(true, 'inbox', ''){}", self.finish))
+        constant(format!("{BARRIER}{}", self.finish))
     }
 
     /// A claim of a fresh id that is rolled back.
@@ -119,6 +172,21 @@ impl PgSql {
              ON CONFLICT (consumer_name, message_id) DO NOTHING RETURNING message_id"
         ))
     }
+}
+
+const BARRIER: &str = "SELECT pg_catalog.pg_logical_emit_message(true, 'inbox', '')";
+
+/// What a body may have left in the session. The last part asks for its prepared statements: those of sqlx, and those made by text.
+pub(super) const RESET: &str = "CLOSE ALL; UNLISTEN *; RESET SESSION AUTHORIZATION; RESET ALL; DISCARD TEMP; \
+    SELECT pg_catalog.count(*) FILTER (WHERE NOT from_sql), pg_catalog.count(*) FILTER (WHERE from_sql), pg_catalog.pg_advisory_unlock_all()::text \
+    FROM pg_catalog.pg_prepared_statements; ";
+const RESET_PARTS: usize = 6;
+
+/// How many statements of a string belong to its end and to the reset; what follows are BEGIN and the claim.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Parts {
+    pub(super) end: usize,
+    pub(super) reset: usize,
 }
 
 /// At least one: zero would mean "no limit".

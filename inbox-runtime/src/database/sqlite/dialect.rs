@@ -1,6 +1,9 @@
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    num::NonZeroU16,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use sqlx::{Connection, Pool, Row, SqlSafeStr, SqlStr, Sqlite, SqliteConnection, pool::PoolConnection, query, raw_sql};
@@ -8,7 +11,10 @@ use uuid::Uuid;
 
 use super::{migrate, sql::SqliteSql, verify};
 use crate::{
-    engine::contract::database::{Claim, Claimed, DeadLetterRow, Dialect, Guarded, InboxDatabase, MigrateError, Recorded, SqlFault},
+    engine::contract::{
+        database::{Claim, Claimed, DeadLetterRow, Dialect, Guarded, InboxDatabase, MigrateError, Recorded, SqlFault},
+        trip::{End, Ended, Next, Trip},
+    },
     vocabulary::{
         config::{Isolation, Options},
         error::BoxError,
@@ -87,6 +93,42 @@ impl Dialect for Sqlite {
         Ok(Claimed::Duplicate(recorded))
     }
 
+    const COMMIT_GUARDS: bool = false;
+    /// There is one writer.
+    const WORKERS: Option<NonZeroU16> = Some(NonZeroU16::MIN);
+
+    async fn trip(
+        conn: &mut SqliteConnection,
+        sql: &SqliteSql,
+        end: End<'_, SqliteMark>,
+        _reset: bool,
+        next: Option<Next<'_>>,
+    ) -> Trip<SqliteMark> {
+        let end_sql = match end {
+            End::Nothing => None,
+            End::Rollback | End::Barrier => Some("ROLLBACK"),
+            End::Commit(..) => Some("COMMIT"),
+        };
+        if let Some(end_sql) = end_sql
+            && let Err(e) = raw_sql(end_sql).execute(&mut *conn).await
+        {
+            return match end {
+                // Of a deferred constraint; the transaction stays open.
+                End::Commit(..) if Self::refused(&e) => Trip { ended: Ended::Refused(e), claimed: None, open: true, broken: false },
+                End::Commit(..) => Trip::failed(Ended::Unknown(e)),
+                _ => Trip::failed(Ended::Lost(e)),
+            };
+        }
+        let Some(next) = next else { return Trip { ended: Ended::Done, claimed: None, open: false, broken: false } };
+        if let Err(e) = raw_sql(Self::begin(next.isolation)).execute(&mut *conn).await {
+            let busy = Self::read(&e) == SqlFault::Busy;
+            return Trip { ended: Ended::Done, claimed: Some(Err(e)), open: !busy, broken: !busy };
+        }
+        let claimed = Self::claim(conn, sql, &next.claim).await;
+        let broken = claimed.as_ref().is_err_and(|e| e.as_database_error().is_none());
+        Trip { ended: Ended::Done, claimed: Some(claimed), open: true, broken }
+    }
+
     async fn cut(_pool: &Pool<Self>, watch: &SqliteWatch, _mark: &SqliteMark) -> Result<(), BoxError> {
         watch.store(true, Ordering::Relaxed);
         Ok(())
@@ -124,6 +166,10 @@ impl Dialect for Sqlite {
 
     async fn barrier(_conn: &mut SqliteConnection, _sql: &SqliteSql) -> Result<(), sqlx::Error> {
         Ok(())
+    }
+
+    async fn begin_by_text(conn: &mut SqliteConnection) -> Result<(), sqlx::Error> {
+        raw_sql("BEGIN").execute(conn).await.map(drop)
     }
 
     async fn force_rollback(conn: &mut SqliteConnection) -> Result<(), sqlx::Error> {

@@ -1,8 +1,9 @@
-use std::future::Future;
+use std::{future::Future, num::NonZeroU16};
 
 use sqlx::{Database, Pool, SqlStr, pool::PoolConnection};
 use uuid::Uuid;
 
+use super::trip::{End, Next, Trip};
 use crate::vocabulary::{
     config::{Isolation, Options},
     error::BoxError,
@@ -37,6 +38,20 @@ pub trait Dialect: Database {
         claim: &Claim<'_>,
     ) -> impl Future<Output = Result<Claimed<Self::Mark>, sqlx::Error>> + Send;
 
+    /// Whether [`End::Commit`] proves by itself that the open transaction is the claim's; otherwise `guard` goes before it.
+    const COMMIT_GUARDS: bool;
+    /// How many sessions at most are of use to a runner; `None`: as many as it likes.
+    const WORKERS: Option<NonZeroU16>;
+
+    /// In a session that a worker keeps: ends what stands open, undoes what bodies have left in the session (`reset`), begins and claims anew.
+    fn trip(
+        conn: &mut Self::Connection,
+        sql: &Self::Sql,
+        end: End<'_, Self::Mark>,
+        reset: bool,
+        next: Option<Next<'_>>,
+    ) -> impl Future<Output = Trip<Self::Mark>> + Send;
+
     /// Stops what the body has running on the server. The body's future is gone already; the connection is still ours.
     fn cut(pool: &Pool<Self>, watch: &Self::Watch, mark: &Self::Mark) -> impl Future<Output = Result<(), BoxError>> + Send;
 
@@ -57,6 +72,9 @@ pub trait Dialect: Database {
 
     /// Makes the next COMMIT of this transaction one that flushes everything committed before it.
     fn barrier(conn: &mut Self::Connection, sql: &Self::Sql) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
+
+    /// Begins by text, past sqlx's own count.
+    fn begin_by_text(conn: &mut Self::Connection) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
 
     /// Ends whatever transaction is open, by its text, past sqlx's own count.
     fn force_rollback(conn: &mut Self::Connection) -> impl Future<Output = Result<(), sqlx::Error>> + Send;

@@ -6,3 +6,4 @@ pub(crate) mod delivery;
 pub(crate) mod lease;
 pub(crate) mod receipt;
 pub(crate) mod settle;
+pub(crate) mod trip;

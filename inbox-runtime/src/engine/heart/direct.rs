@@ -42,7 +42,7 @@ where
         let work = Once { body: Some(body), result: PhantomData::<fn() -> P::Result> };
         let cancel = CancellationToken::new();
         let _cut = cancel.clone().drop_guard();
-        let processed = process(&inbox, order, work, &cancel).await?;
+        let processed = process(&inbox, None, order, work, &cancel).await?;
         tracing::debug!(consumer = name, %id, applied = processed.outcome.is_applied(), "called");
         Ok(processed.outcome)
     })

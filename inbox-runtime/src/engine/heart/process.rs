@@ -1,29 +1,24 @@
-//! A message for a consumer, to its end: attempts, internal retries, and the settling of unknown outcomes.
+//! A message for a consumer, to its end, on connections of the pool.
 
-use std::{convert::Infallible, time::Duration};
+use std::time::Duration;
 
 use futures_core::future::BoxFuture;
 use sqlx::Transaction;
-use tokio::{
-    sync::oneshot,
-    time::{Instant, sleep},
-};
+use tokio::{sync::oneshot, time::sleep};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use super::{
     attempt::{attempt, put_back},
+    body::caught,
     inbox::Inbox,
+    job::Job,
+    kept::{self, queue::Queue},
 };
 use crate::{
-    engine::contract::database::{Claim, InboxDatabase, SqlFault},
-    vocabulary::{backoff::Backoff, config::Isolation, error::ProcessError, id::MessageId, outcome::Outcome},
+    engine::contract::database::{Claim, InboxDatabase, Recorded},
+    vocabulary::{config::Isolation, error::ProcessError, id::MessageId, outcome::Outcome},
 };
-
-/// Before an attempt that follows a serialization failure.
-const CONFLICT: Backoff = Backoff::new(Duration::from_millis(4), Duration::from_millis(250));
-/// Before an attempt that is to find out what became of a COMMIT.
-const SETTLE: Backoff = Backoff::new(Duration::from_millis(10), Duration::from_millis(500));
 
 /// Which message, for which consumer, and how.
 #[derive(Debug, Clone)]
@@ -51,6 +46,22 @@ pub(crate) struct Processed<V> {
     pub(crate) mismatch: bool,
 }
 
+impl<V> Processed<V> {
+    pub(super) const fn applied(value: V) -> Self {
+        Self { outcome: Outcome::Applied(value), mismatch: false }
+    }
+
+    /// What the row of a duplicate says.
+    pub(super) fn recorded<DB: InboxDatabase, W: Work<DB, Value = V>>(
+        order: &Order,
+        recorded: &Recorded,
+    ) -> Result<Self, ProcessError<W::Error>> {
+        let mismatch = order.fingerprint.zip(recorded.fingerprint).is_some_and(|(ours, theirs)| ours != theirs);
+        let value = caught(|| W::recorded(recorded.reply.as_deref())).map_err(ProcessError::Panicked)?.map_err(ProcessError::Reply)?;
+        Ok(Self { outcome: Outcome::Duplicate(value), mismatch })
+    }
+}
+
 /// What the heart runs: a body, and how its answer is kept.
 pub(crate) trait Work<DB: InboxDatabase>: Send + 'static {
     type Value: Send + 'static;
@@ -71,11 +82,13 @@ pub(crate) trait Work<DB: InboxDatabase>: Send + 'static {
     }
 }
 
-type Finished<V, E> = Result<Processed<V>, ProcessError<E>>;
+pub(super) type Finished<V, E> = Result<Processed<V>, ProcessError<E>>;
 
-/// Runs in a task of its own: `cancel` cuts the body short and nothing else.
+/// Given to the workers of this queue, or run in a task of its own on a connection of the pool. Runs to its end whatever becomes of the
+/// caller: `cancel` cuts the body short and nothing else.
 pub(crate) async fn process<DB: InboxDatabase, W: Work<DB>>(
     inbox: &Inbox<DB>,
+    workers: Option<&Queue<Job<DB, W>>>,
     order: Order,
     work: W,
     cancel: &CancellationToken,
@@ -83,7 +96,20 @@ pub(crate) async fn process<DB: InboxDatabase, W: Work<DB>>(
     inbox.sound().await?;
     let (tell, told) = oneshot::channel();
     let name = order.name;
-    tokio::spawn(drive(inbox.clone(), order, work, cancel.clone(), tell).in_current_span());
+    // On the caller's own time: nobody has begun anything yet.
+    if let Some(job) = Job::enter(inbox, order, work, cancel.clone(), tell).await {
+        match workers {
+            Some(queue) => queue.push(job),
+            #[cfg(feature = "_failpoints")]
+            None if inbox.shared.options.kept_sessions => {
+                let queue = Queue::default();
+                queue.push(job);
+                queue.close();
+                tokio::spawn(kept::worker::worker(inbox.clone(), std::sync::Arc::new(queue)).in_current_span());
+            }
+            None => drop(tokio::spawn(drive(inbox.clone(), job).in_current_span())),
+        }
+    }
     let finished = told.await.unwrap_or_else(|_| {
         // The runtime shuts down, or a panic of ours: no answer is no claim that somebody has cancelled.
         Err(if cancel.is_cancelled() { ProcessError::Cancelled } else { ProcessError::Database(sqlx::Error::WorkerCrashed) })
@@ -104,120 +130,27 @@ fn count<V, E>(consumer: &'static str, finished: &Finished<V, E>) {
     }
 }
 
-async fn drive<DB: InboxDatabase, W: Work<DB>>(
-    inbox: Inbox<DB>,
-    order: Order,
-    mut work: W,
-    cancel: CancellationToken,
-    tell: oneshot::Sender<Finished<W::Value, W::Error>>,
-) {
-    let wait = inbox.shared.options.claim_wait;
-    let turn = tokio::select! {
-        turn = inbox.shared.in_flight.enter(order.name, order.id.as_uuid(), wait) => turn,
-        () = cancel.cancelled() => None,
-    };
-    let Some(turn) = turn else {
-        let gone = cancel.is_cancelled();
-        drop(tell.send(Err(if gone { ProcessError::Cancelled } else { ProcessError::InFlight })));
-        return;
-    };
-    let mut patience = Patience::new(&inbox);
+/// Attempts on connections of the pool, until the caller is told.
+async fn drive<DB: InboxDatabase, W: Work<DB>>(inbox: Inbox<DB>, mut job: Job<DB, W>) {
     loop {
         let acquired = tokio::select! {
             conn = inbox.pool().acquire() => conn.map_err(ProcessError::Database),
-            () = cancel.cancelled() => Err(ProcessError::Cancelled),
+            () = job.cancel.cancelled() => Err(ProcessError::Cancelled),
         };
         let (result, used) = match acquired {
             Ok(mut conn) => {
-                let (result, session) = attempt(&inbox, &mut conn, &order, &mut work, &cancel).await;
+                let (result, session) = attempt(&inbox, &mut conn, &job.order, &mut job.work, &job.cancel).await;
                 (result, Some((conn, session)))
             }
             Err(e) => (Err(e), None),
         };
-        match patience.judge::<DB, W>(&order, result, &work) {
-            Next::Finished(result) => {
-                // The message's turn ends, and its caller is told, before the connection is put in order.
-                drop(turn);
-                if matches!(tell.send(result), Err(Err(ProcessError::TransactionEscaped))) {
-                    tracing::error!(consumer = order.name, id = %order.id, "{}", ProcessError::<Infallible>::TransactionEscaped);
-                }
-                if let Some((conn, session)) = used {
-                    put_back(&inbox, conn, session).await;
-                }
-                return;
-            }
-            Next::Again(pause) => {
-                if let Some((conn, session)) = used {
-                    put_back(&inbox, conn, session).await;
-                }
-                sleep(pause).await;
-            }
+        // The caller is told before the connection is put in order.
+        let again = job.judge(result);
+        if let Some((conn, session)) = used {
+            put_back(&inbox, conn, session).await;
         }
+        let Some((same, pause)) = again else { return };
+        job = same;
+        sleep(pause).await;
     }
-}
-
-enum Next<V, E> {
-    Finished(Finished<V, E>),
-    Again(Duration),
-}
-
-/// How often the same message is attempted within one call.
-struct Patience {
-    conflicts: u32,
-    settle_timeout: Duration,
-    /// Since when an unknown commit is being settled, and what its answer was lost to.
-    unknown: Option<(Instant, sqlx::Error)>,
-    settles: u32,
-    repeats: u32,
-}
-
-impl Patience {
-    fn new<DB: InboxDatabase>(inbox: &Inbox<DB>) -> Self {
-        let options = &inbox.shared.options;
-        Self { conflicts: options.conflict_retries, settle_timeout: options.settle_timeout, unknown: None, settles: 0, repeats: 0 }
-    }
-
-    fn judge<DB: InboxDatabase, W: Work<DB>>(
-        &mut self,
-        order: &Order,
-        result: Finished<W::Value, W::Error>,
-        work: &W,
-    ) -> Next<W::Value, W::Error> {
-        match result {
-            Err(ProcessError::Unknown(error)) => {
-                tracing::warn!(consumer = order.name, id = %order.id, %error, "the answer to a COMMIT was lost; claiming again to find out");
-                let since = self.unknown.take().map_or_else(Instant::now, |(since, _)| since);
-                self.unknown = Some((since, error));
-                self.settle()
-            }
-            // An answer that says nothing about the COMMIT before.
-            Err(ProcessError::Database(_) | ProcessError::InFlight | ProcessError::Conflict(_)) if self.unknown.is_some() => self.settle(),
-            Err(ProcessError::Conflict(_)) if self.conflicts > 0 && work.ready() => self.repeat(),
-            Err(ProcessError::Handler(e)) if self.conflicts > 0 && work.ready() && is_conflict::<DB, W>(&e) => self.repeat(),
-            // What is asked again after an unknown outcome and fails otherwise did not commit before: the claim was free.
-            result => Next::Finished(result),
-        }
-    }
-
-    /// The outcome of a COMMIT is not known yet: that outlives the call only when time runs out.
-    fn settle<V, E>(&mut self) -> Next<V, E> {
-        match self.unknown.take() {
-            Some((since, error)) if since.elapsed() >= self.settle_timeout => Next::Finished(Err(ProcessError::Unknown(error))),
-            unknown => {
-                self.unknown = unknown;
-                self.settles += 1;
-                Next::Again(SETTLE.after(self.settles))
-            }
-        }
-    }
-
-    fn repeat<V, E>(&mut self) -> Next<V, E> {
-        self.conflicts -= 1;
-        self.repeats += 1;
-        Next::Again(CONFLICT.after(self.repeats))
-    }
-}
-
-fn is_conflict<DB: InboxDatabase, W: Work<DB>>(error: &W::Error) -> bool {
-    W::sql_error(error).is_some_and(|e| DB::read(e) == SqlFault::Conflict)
 }

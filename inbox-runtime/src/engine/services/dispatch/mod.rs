@@ -4,6 +4,7 @@ pub(crate) mod builder;
 mod call;
 pub(crate) mod outcome;
 pub(crate) mod route;
+pub(crate) mod workers;
 
 use std::{
     cell::LazyCell,
@@ -22,6 +23,7 @@ use self::{
     call::Call,
     outcome::Dispatched,
     route::{Route, Target, Wanted},
+    workers::{Jobs, Workers},
 };
 use super::{
     dead_letters::{DeadLetter, Reason, chain, store, store_escaped},
@@ -78,6 +80,13 @@ struct Routed<DB: InboxDatabase> {
     topics: Vec<String>,
     /// Set when it escaped its transaction: its code is wrong, and it takes no more.
     halted: AtomicBool,
+}
+
+/// A route on its way, and who works on it.
+struct Run<DB: InboxDatabase> {
+    route: Route,
+    workers: Option<Arc<Jobs<DB>>>,
+    cancel: CancellationToken,
 }
 
 impl<DB: InboxDatabase> Dispatcher<DB> {
@@ -186,19 +195,28 @@ impl<DB: InboxDatabase> Dispatcher<DB> {
     /// Cancel safe: dropping it cuts the running body short (which rolls back) and gives no receipt. What that body has done wrong is still dealt
     /// with: a consumer that ended its transaction stops, and its message becomes a dead letter.
     pub async fn run(&self, route: Route) -> Dispatched {
-        let (id, cancel) = (route.id(), CancellationToken::new());
-        let _cut = cancel.clone().drop_guard();
-        let dispatcher = self.clone();
-        let done = to_the_end(async move { dispatcher.run_all(route, &cancel).await }).await;
-        done.unwrap_or_else(|_| {
-            // The runtime shuts down.
-            let mut done = Dispatched::none(id);
-            done.fail("dispatcher", ProcessError::Cancelled);
-            done
-        })
+        self.run_by(route, None).await
     }
 
-    async fn run_all(&self, route: Route, cancel: &CancellationToken) -> Dispatched {
+    /// The same by workers, where there are some.
+    pub(super) fn run_by(&self, route: Route, workers: Option<&Workers<DB>>) -> impl Future<Output = Dispatched> + Send + use<DB> {
+        let (id, cancel) = (route.id(), CancellationToken::new());
+        let cut = cancel.clone().drop_guard();
+        let (dispatcher, run) = (self.clone(), Run { route, workers: workers.map(Workers::jobs), cancel });
+        async move {
+            let _cut = cut;
+            let done = to_the_end(async move { dispatcher.run_all(&run).await }).await;
+            done.unwrap_or_else(|_| {
+                // The runtime shuts down.
+                let mut done = Dispatched::none(id);
+                done.fail("dispatcher", ProcessError::Cancelled);
+                done
+            })
+        }
+    }
+
+    async fn run_all(&self, run: &Run<DB>) -> Dispatched {
+        let route = &run.route;
         let mut done = Dispatched::none(route.id());
         match &route.target {
             Target::NoId(no_id) => {
@@ -218,7 +236,7 @@ impl<DB: InboxDatabase> Dispatcher<DB> {
                         let letter = route.letter(Some(routed.consumer.facts.name), Reason::NoEventType, unreadable.clone());
                         self.set_aside(letter, Some(ticket), &mut done).await;
                     } else {
-                        self.run_one(routed, *id, &route, *ticket, cancel, &mut done).await;
+                        self.run_one(routed, *id, *ticket, run, &mut done).await;
                     }
                 }
             }
@@ -226,15 +244,8 @@ impl<DB: InboxDatabase> Dispatcher<DB> {
         done
     }
 
-    async fn run_one(
-        &self,
-        routed: &Routed<DB>,
-        id: MessageId,
-        route: &Route,
-        ticket: Ticket,
-        cancel: &CancellationToken,
-        done: &mut Dispatched,
-    ) {
+    async fn run_one(&self, routed: &Routed<DB>, id: MessageId, ticket: Ticket, run: &Run<DB>, done: &mut Dispatched) {
+        let route = &run.route;
         let (consumer, facts) = (routed.consumer, &routed.consumer.facts);
         if routed.halted.load(Ordering::Relaxed) {
             done.fail(facts.name, ProcessError::Halted);
@@ -249,7 +260,7 @@ impl<DB: InboxDatabase> Dispatcher<DB> {
             fingerprint: Some(route.fingerprint),
         };
         let context = MessageContext::new(Arc::clone(&route.message), id, facts.name, self.inner.states.clone());
-        let result = process(&self.inner.inbox, order.clone(), Call { consumer, context }, cancel).await;
+        let result = process(&self.inner.inbox, run.workers.as_deref(), order.clone(), Call { consumer, context }, &run.cancel).await;
         match result {
             Ok(processed) => {
                 let applied = processed.outcome.is_applied();

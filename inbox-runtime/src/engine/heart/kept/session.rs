@@ -1,0 +1,103 @@
+use std::time::Duration;
+
+use sqlx::{Connection, Transaction, pool::PoolConnection};
+
+use super::super::{
+    body::{depth, step},
+    inbox::Inbox,
+    probe::point,
+    process::Order,
+};
+use crate::engine::contract::{
+    database::InboxDatabase,
+    trip::{End, Ended, Next, Trip},
+};
+
+/// A connection that a worker keeps. To sqlx it is inside one transaction for all its life; BEGIN and COMMIT are sent as text.
+pub(super) struct Session<'c, DB: InboxDatabase> {
+    pub(super) inbox: &'c Inbox<DB>,
+    pub(super) tx: Transaction<'c, DB>,
+    /// A transaction is open of which nothing is to stay.
+    open: bool,
+    /// A body ran since the last reset that is certain to last.
+    dirty: bool,
+}
+
+impl<'c, DB: InboxDatabase> Session<'c, DB> {
+    pub(super) async fn begin(inbox: &'c Inbox<DB>, conn: &'c mut PoolConnection<DB>) -> Result<Self, sqlx::Error> {
+        let tx = step(inbox.shared.options.step_timeout, conn.begin()).await?;
+        Ok(Self { inbox, tx, open: true, dirty: false })
+    }
+
+    /// One string: `end`, and the claim for `next`, which may wait this long.
+    ///
+    /// Where it is not heard of in time, the session is broken.
+    pub(super) async fn trip(&mut self, end: Option<End<'_, DB::Mark>>, next: Option<(&Order, Duration)>) -> Trip<DB::Mark> {
+        let (shared, commits) = (&self.inbox.shared, matches!(end, Some(End::Commit(..))));
+        let end = end.unwrap_or(if self.open { End::Rollback } else { End::Nothing });
+        let reset = self.dirty && shared.options.reset_session;
+        let wait = next.map(|(_, wait)| wait).unwrap_or_default();
+        let next = next.map(|(order, wait)| Next { claim: order.claim(), isolation: order.isolation, wait });
+        let (asked, resets) = (next.is_some(), next.is_none());
+        let trip = step(shared.options.step_timeout + wait, async {
+            let mut trip = std::pin::pin!(DB::trip(&mut self.tx, &shared.sql, end, reset, next));
+            let early = std::future::poll_fn(|cx| std::task::Poll::Ready(trip.as_mut().poll(cx))).await;
+            if commits {
+                point("commit_sent");
+            }
+            Ok(match early {
+                std::task::Poll::Ready(trip) => trip,
+                std::task::Poll::Pending => trip.await,
+            })
+        });
+        let trip = match trip.await {
+            Ok(trip) => trip,
+            Err(late) => Trip::failed(if commits { Ended::Unknown(late) } else { Ended::Lost(late) }),
+        };
+        if commits && matches!(trip.ended, Ended::Done) {
+            point("commit_answered");
+        }
+        if asked && trip.claimed.is_some() {
+            point("after_begin");
+            point("after_claim");
+        }
+        self.open = trip.open;
+        if resets && matches!(trip.ended, Ended::Done) && !trip.broken {
+            self.dirty = false;
+        }
+        trip
+    }
+
+    /// Leaves nothing open and nothing of a body behind. Whether that is certain.
+    pub(super) async fn rest(&mut self) -> bool {
+        if !self.open && !self.dirty {
+            return true;
+        }
+        let trip = self.trip(None, None).await;
+        matches!(trip.ended, Ended::Done) && !trip.broken
+    }
+
+    /// Before a body is given the transaction.
+    pub(super) const fn used(&mut self) {
+        self.dirty = true;
+    }
+
+    pub(super) fn depth(&self) -> usize {
+        depth::<DB>(&self.tx)
+    }
+
+    /// Gives the connection back as sqlx knows it: outside of a transaction. Whether that succeeded.
+    pub(super) async fn end(mut self) -> bool {
+        if !self.rest().await {
+            return false;
+        }
+        let limit = self.inbox.shared.options.step_timeout;
+        let Self { mut tx, .. } = self;
+        step(limit, async {
+            DB::begin_by_text(&mut tx).await?;
+            tx.rollback().await
+        })
+        .await
+        .is_ok()
+    }
+}
