@@ -37,6 +37,7 @@ struct Controls {
     latency_ms: AtomicU64,
     next_commit: Mutex<Option<Lose>>,
     commits_lost: AtomicU64,
+    requests: AtomicU64,
     /// Replies are swallowed on connections that were opened before this was set.
     deaf: Mutex<Arc<AtomicBool>>,
     cut: Mutex<CancellationToken>,
@@ -85,6 +86,11 @@ impl Proxy {
     /// How many met it so far.
     pub fn commits_lost(&self) -> u64 {
         self.controls.commits_lost.load(Ordering::SeqCst)
+    }
+
+    /// How many times clients have sent something: of a client that waits for each answer, its round trips.
+    pub fn requests(&self) -> u64 {
+        self.controls.requests.load(Ordering::SeqCst)
     }
 
     /// From now on, no reply comes through on connections that are open. New ones are sound.
@@ -140,6 +146,7 @@ enum Chunk {
 
 impl Link {
     fn request(&self, bytes: &[u8]) -> Chunk {
+        self.controls.requests.fetch_add(1, Ordering::SeqCst);
         if !bytes.windows(7).any(|part| part == b"COMMIT\0" || part == b"COMMIT;") {
             return Chunk::Pass;
         }

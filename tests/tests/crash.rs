@@ -11,12 +11,22 @@ mod worker;
 
 use crate::{
     ledger::{PgLedger, SqliteLedger},
-    modes::{duplicate, fresh, other_process_waits, two_started_together},
+    modes::{duplicate, fresh, other_process_waits, row, two_started_together},
 };
 
 #[tokio::test]
 async fn a2_postgres_killed_at_each_point_of_a_fresh_message() {
     fresh(&PgLedger::new().await).await;
+}
+
+#[tokio::test]
+async fn a2_postgres_killed_at_each_point_with_several_in_its_hands() {
+    row(&PgLedger::new().await).await;
+}
+
+#[tokio::test]
+async fn a2_sqlite_killed_at_each_point_with_several_in_its_hands() {
+    row(&SqliteLedger::new().await).await;
 }
 
 #[tokio::test]
@@ -47,8 +57,7 @@ async fn a2_sqlite_killed_at_each_point_of_a_duplicate() {
 
 #[tokio::test]
 async fn a2_sqlite_killed_at_each_point_while_another_process_has_the_message() {
-    // BEGIN takes the file.
-    other_process_waits(&SqliteLedger::new().await, &["after_begin", "after_claim", "after_body", "after_guard"]).await;
+    other_process_waits(&SqliteLedger::new().await, &["after_claim", "after_body", "after_guard"]).await;
 }
 
 #[tokio::test]

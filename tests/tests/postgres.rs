@@ -12,6 +12,7 @@ mod postgres {
     mod event_type;
     mod failures;
     mod identity;
+    mod kept;
     mod migrate;
     mod nested_begin;
     mod privileges;

@@ -5,6 +5,7 @@
 
 use std::{
     io::{BufRead, Write},
+    num::NonZeroU16,
     process::ExitCode,
     sync::{
         Arc,
@@ -82,11 +83,12 @@ fn id(message: &Message) -> String {
     message.headers.text("event-id").ok().flatten().unwrap_or_default().to_owned()
 }
 
-/// `crash_worker URL POINT PASS MESSAGE..`: POINT is `-` for none, a MESSAGE is `ID:ACCOUNT:AMOUNT`.
+/// `crash_worker URL PREFETCH POINT PASS MESSAGE..`: POINT is `-` for none, a MESSAGE is `ID:ACCOUNT:AMOUNT`.
 #[tokio::main(worker_threads = 2)]
 async fn main() -> anyhow::Result<ExitCode> {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let [url, point, pass, messages @ ..] = args.as_slice() else { bail!("crash_worker URL POINT PASS MESSAGE..") };
+    let [url, prefetch, point, pass, messages @ ..] = args.as_slice() else { bail!("crash_worker URL PREFETCH POINT PASS MESSAGE..") };
+    let prefetch = prefetch.parse()?;
     stand_still_at(point.clone(), pass.parse()?)?;
     let queue = Memory::new();
     for message in messages {
@@ -97,9 +99,9 @@ async fn main() -> anyhow::Result<ExitCode> {
     }
     if url.starts_with("sqlite:") {
         let options = sqlite::durable(url.parse()?);
-        run::<Sqlite>(SqlitePool::connect_with(options).await?, credit_sqlite::NAME, queue).await
+        run::<Sqlite>(SqlitePool::connect_with(options).await?, credit_sqlite::NAME, queue, prefetch).await
     } else {
-        run::<Postgres>(PgPool::connect(url).await?, credit_postgres::NAME, queue).await
+        run::<Postgres>(PgPool::connect(url).await?, credit_postgres::NAME, queue, prefetch).await
     }
 }
 
@@ -120,7 +122,7 @@ fn stand_still_at(wanted: String, pass: u32) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn run<DB: InboxDatabase>(pool: Pool<DB>, consumer: &str, queue: Memory) -> anyhow::Result<ExitCode> {
+async fn run<DB: InboxDatabase>(pool: Pool<DB>, consumer: &str, queue: Memory, prefetch: NonZeroU16) -> anyhow::Result<ExitCode> {
     let inbox = Inbox::new(&pool);
     let dispatcher = Dispatcher::builder(&inbox).only([consumer]).build().await?;
     let nobody = Dispatcher::builder(&inbox).without_linked().build().await?;
@@ -128,6 +130,7 @@ async fn run<DB: InboxDatabase>(pool: Pool<DB>, consumer: &str, queue: Memory) -
     let broker = Watched::new(queue.clone(), Arc::new(Lines), nobody);
     let runner = Runner::new(dispatcher, broker, Intake::new("payments", IdFrom::header("event-id")));
     let runner = runner.retry(Duration::from_millis(10), Duration::from_millis(50)).stop_on(stop.clone());
+    let runner = runner.prefetch(prefetch).workers(NonZeroU16::MIN);
     let until_empty = async {
         while !queue.is_empty() {
             sleep(Duration::from_millis(5)).await;

@@ -50,6 +50,35 @@ pub(crate) async fn fresh(ledger: &impl Ledger) {
     }
 }
 
+/// Four new messages in the hands of one worker, so that the commit of each carries the claim of the next; killed at each passage.
+pub(crate) async fn row(ledger: &impl Ledger) {
+    let mut all = Vec::new();
+    for point in POINTS {
+        for pass in 1..=4 {
+            let when = format!("killed at passage {pass} of {point}, four in its hands");
+            let sent = [Sent::fresh(1, 100), Sent::fresh(2, 20), Sent::fresh(1, 3), Sent::fresh(3, 1)];
+            all.extend(sent);
+            let mut worker = Worker::holding(ledger, 4, point, pass, &sent).await;
+            worker.go().await;
+            // It looks into the ledger at each ack. Acks travel together, so it may be through before the last passage.
+            let reached = worker.until(&format!("at {point}"), ledger).await;
+            assert!(reached || point.ends_with("_ack"), "{when}: {:?}", worker.said);
+            worker.kill().await;
+            for Sent { id, .. } in sent {
+                let rows = ledger.rows(id).await;
+                assert!(rows == (0, 0) || rows == (1, 1), "{when}: {rows:?}");
+            }
+            let mut again = Worker::holding(ledger, 4, "-", 0, &sent).await;
+            again.go().await;
+            let said = again.finish(ledger).await;
+            for sent in sent {
+                assert_eq!(times(&said, &format!("acking {}", sent.id)), 1, "{when}: {said:?}");
+            }
+            is_exact(ledger, &all, &when).await;
+        }
+    }
+}
+
 /// A message that an earlier run has applied, and one that comes twice within a run.
 pub(crate) async fn duplicate(ledger: &impl Ledger) {
     let mut all = Vec::new();

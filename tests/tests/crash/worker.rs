@@ -38,10 +38,15 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// Starts one that stands still at its `pass`-th time at `point`. It takes no message before [`Worker::go`].
+    /// Starts one that stands still at its `pass`-th time at `point`. It takes no message before [`Worker::go`], and then one at a time.
     pub(crate) async fn start(ledger: &impl Ledger, point: &str, pass: u32, messages: &[Sent]) -> Self {
+        Self::holding(ledger, 1, point, pass, messages).await
+    }
+
+    /// The same, with so many in its hands: the commit of one then carries the claim of the next.
+    pub(crate) async fn holding(ledger: &impl Ledger, prefetch: u16, point: &str, pass: u32, messages: &[Sent]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_crash_worker"));
-        command.arg(ledger.url()).arg(point).arg(pass.to_string());
+        command.arg(ledger.url()).arg(prefetch.to_string()).arg(point).arg(pass.to_string());
         command.args(messages.iter().map(|sent| format!("{}:{}:{}", sent.id, sent.account, sent.amount)));
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true).spawn().expect("a worker");
         let lines = BufReader::new(child.stdout.take().expect("its output")).lines();

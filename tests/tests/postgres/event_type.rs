@@ -30,11 +30,14 @@ async fn handle(only: &[&str], from: EventTypeFrom, unmatched: Unmatched, messag
     (pool, broker)
 }
 
+/// What is wrong, where the type should be, what is done to the message, and its payload.
+type Case = (&'static str, EventTypeFrom, fn(Message) -> Message, &'static str);
+
 #[tokio::test]
 async fn one_that_cannot_be_read_is_a_dead_letter_of_whoever_asks_for_it() {
     let header = || EventTypeFrom::header("type");
     let pointer = || EventTypeFrom::json_pointer("/type");
-    let cases: [(&str, EventTypeFrom, fn(Message) -> Message, &'static str); 6] = [
+    let cases: [Case; 6] = [
         ("repeated", header(), |m| m.with_header("type", "OrderPlaced").with_header("type", "orderplaced"), "{}"),
         ("not UTF-8", header(), |m| m.with_header("type", &b"Order\xffPlaced"[..]), "{}"),
         (

@@ -140,6 +140,16 @@ pub(super) async fn until(pool: &PgPool, what: &str) {
     tokio::time::timeout(Duration::from_secs(20), asked).await.unwrap_or_else(|_| panic!("never true: {what}"));
 }
 
+/// As [`until`], of something in this process.
+pub(super) async fn eventually(what: impl Fn() -> bool) {
+    let asked = async {
+        while !what() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), asked).await.expect("it becomes true");
+}
+
 pub(super) async fn yes(on: impl PgExecutor<'_>, what: &str) -> bool {
     sqlx::query_scalar(AssertSqlSafe(what.to_owned())).persistent(false).fetch_one(on).await.expect("an answer")
 }
@@ -173,13 +183,19 @@ pub(super) struct Running {
 }
 
 pub(super) fn serve(dispatcher: Dispatcher<Postgres>, broker: &Memory, intake: Intake) -> Running {
-    let stop = CancellationToken::new();
-    let runner = Runner::new(dispatcher, broker.clone(), intake).stop_on(stop.clone());
-    let runner = runner.retry(Duration::from_millis(5), Duration::from_millis(50));
-    Running { stop: stop.drop_guard(), task: tokio::spawn(runner.run()) }
+    Running::start(|stop| {
+        let runner = Runner::new(dispatcher, broker.clone(), intake).stop_on(stop);
+        runner.retry(Duration::from_millis(5), Duration::from_millis(50)).run()
+    })
 }
 
 impl Running {
+    pub(super) fn start<F: Future<Output = Result<(), RunError>> + Send + 'static>(run: impl FnOnce(CancellationToken) -> F) -> Self {
+        let stop = CancellationToken::new();
+        let task = tokio::spawn(run(stop.clone()));
+        Self { stop: stop.drop_guard(), task }
+    }
+
     /// Waits until the broker holds nothing any more.
     pub(super) async fn drain(&self, broker: &Memory) {
         let drained = async {

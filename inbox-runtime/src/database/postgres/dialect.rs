@@ -269,10 +269,9 @@ async fn claimed(
 
 /// What went wrong at the end of a transaction, `done` statements into it.
 async fn ended(conn: &mut PgConnection, end: End<'_, PgMark>, done: usize, error: sqlx::Error) -> Trip<PgMark> {
-    let answered = database_error(&error).is_some_and(|e| matches!(e.severity(), PgSeverity::Error));
     match end {
-        // Nothing runs behind an error, so COMMIT was not reached.
-        End::Commit(mark, _) if answered && done == 0 => match code(&error) {
+        // Nothing runs behind an error of the server, so COMMIT was not reached.
+        End::Commit(mark, _) if done == 0 && database_error(&error).is_some() => match code(&error) {
             Some("22012") => Trip::failed(Ended::Escaped),
             Some("25P02") => match aborted(conn, mark).await {
                 Guarded::Aborted => Trip { ended: Ended::Aborted, claimed: None, open: true, broken: false },
@@ -281,7 +280,9 @@ async fn ended(conn: &mut PgConnection, end: End<'_, PgMark>, done: usize, error
             },
             _ => Trip::failed(Ended::Lost(error)),
         },
-        End::Commit(..) if answered => Trip { ended: Ended::Refused(error), claimed: None, open: false, broken: false },
+        End::Commit(..) if done > 0 && Postgres::refused(&error) => {
+            Trip { ended: Ended::Refused(error), claimed: None, open: false, broken: false }
+        }
         End::Commit(..) => Trip::failed(Ended::Unknown(error)),
         End::Nothing | End::Rollback | End::Barrier => Trip::failed(Ended::Lost(error)),
     }

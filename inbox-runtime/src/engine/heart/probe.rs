@@ -1,6 +1,7 @@
 //! Points at which our own crash tests kill the process. Empty unless the feature `_failpoints` is on.
 
-/// The points, in the order of a message's life.
+/// The points, in the order of a message's life. In a session that a worker keeps, begin and claim are one string, and so are guard and commit:
+/// there `after_begin` and `after_guard` are before both.
 #[cfg(feature = "_failpoints")]
 pub const POINTS: [&str; 8] =
     ["after_begin", "after_claim", "after_body", "after_guard", "commit_sent", "commit_answered", "before_ack", "after_ack"];

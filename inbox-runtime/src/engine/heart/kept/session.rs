@@ -38,7 +38,13 @@ impl<'c, DB: InboxDatabase> Session<'c, DB> {
         let reset = self.dirty && shared.options.reset_session;
         let wait = next.map(|(_, wait)| wait).unwrap_or_default();
         let next = next.map(|(order, wait)| Next { claim: order.claim(), isolation: order.isolation, wait });
-        let (asked, resets) = (next.is_some(), next.is_none());
+        let resets = next.is_none();
+        if commits && DB::COMMIT_GUARDS {
+            point("after_guard");
+        }
+        if next.is_some() {
+            point("after_begin");
+        }
         let trip = step(shared.options.step_timeout + wait, async {
             let mut trip = std::pin::pin!(DB::trip(&mut self.tx, &shared.sql, end, reset, next));
             let early = std::future::poll_fn(|cx| std::task::Poll::Ready(trip.as_mut().poll(cx))).await;
@@ -57,8 +63,7 @@ impl<'c, DB: InboxDatabase> Session<'c, DB> {
         if commits && matches!(trip.ended, Ended::Done) {
             point("commit_answered");
         }
-        if asked && trip.claimed.is_some() {
-            point("after_begin");
+        if trip.claimed.is_some() {
             point("after_claim");
         }
         self.open = trip.open;

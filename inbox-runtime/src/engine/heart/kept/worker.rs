@@ -122,8 +122,10 @@ impl<DB: InboxDatabase, W: Work<DB>> Desk<'_, '_, DB, W> {
                     sleep(pause).await;
                 }
                 Some(job)
+            } else if let Some(job) = self.queue.try_pop() {
+                Some(job)
             } else if pending.is_some() {
-                self.queue.try_pop()
+                None
             } else {
                 if !self.session.rest().await {
                     return false;
