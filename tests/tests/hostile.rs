@@ -29,7 +29,7 @@ const SQLITE_LIMIT: Duration = Duration::from_millis(150);
 #[tokio::test(flavor = "multi_thread")]
 async fn postgres_holds_through_random_schedules() {
     let options = database::bare_postgres().await;
-    let workers = database::postgres_pool(options.clone().application_name(VICTIM), 24).await;
+    let workers = database::postgres_pool(options.clone().application_name(VICTIM), 64).await;
     let side = database::postgres_pool(options, 8).await;
     let inbox = || Inbox::builder(workers.clone()).body_timeout(POSTGRES_LIMIT).build().expect("an inbox");
     let field = Arc::new(Field::new([inbox(), inbox()], side).await);

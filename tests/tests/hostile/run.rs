@@ -159,7 +159,10 @@ async fn work<DB: Ground>(field: Arc<Field<DB>>, plan: Arc<Plan>, queue: Memory,
         };
         let broker = Watched::new(queue.clone(), auditor.clone(), field.nobody.clone());
         let runner = Runner::new(dispatcher, broker, Intake::new("hostile", IdFrom::header("event-id")).topics([TOPIC]));
-        let runner = runner.prefetch(NonZeroU16::MIN.saturating_add(3)).retry(Duration::from_millis(1), Duration::from_millis(4));
+        let runner = runner
+            .workers(NonZeroU16::MIN.saturating_add(1))
+            .prefetch(NonZeroU16::MIN.saturating_add(3))
+            .retry(Duration::from_millis(1), Duration::from_millis(4));
         match runner.stop_on(stop.clone()).run().await {
             Ok(()) => {}
             // As after a restart with a mended handler.

@@ -12,7 +12,7 @@ use sqlx::{
 
 use super::{
     commit_guard, migrate,
-    sql::{PgSql, RESET},
+    sql::{PgSql, Prepared, RELEASE, RESET},
     verify,
 };
 use crate::{
@@ -36,6 +36,13 @@ pub struct PgMark {
     at: String,
 }
 
+/// Whether the session holds our prepared statements.
+#[derive(Debug)]
+#[expect(unnameable_types, reason = "reachable through a sealed trait only")]
+pub struct PgKept {
+    prepared: Option<Prepared>,
+}
+
 impl InboxDatabase for Postgres {}
 
 impl CommitGuard for Postgres {
@@ -47,6 +54,7 @@ impl CommitGuard for Postgres {
 impl Dialect for Postgres {
     type Sql = PgSql;
     type Watch = ();
+    type Kept = PgKept;
     type Mark = PgMark;
 
     fn sql(options: &Options) -> PgSql {
@@ -77,17 +85,50 @@ impl Dialect for Postgres {
     const COMMIT_GUARDS: bool = true;
     const WORKERS: Option<NonZeroU16> = None;
 
-    async fn trip(conn: &mut PgConnection, sql: &PgSql, end: End<'_, PgMark>, reset: bool, next: Option<Next<'_>>) -> Trip<PgMark> {
-        let (text, parts) = sql.trip(end, reset, next);
+    async fn keep(conn: &mut PgConnection, sql: &PgSql) -> Result<PgKept, sqlx::Error> {
+        if sql.is_plain() {
+            return Ok(PgKept { prepared: None });
+        }
+        let lock_timeout = async |conn: &mut PgConnection| -> Result<String, sqlx::Error> {
+            raw_sql("SELECT pg_catalog.current_setting('lock_timeout')").fetch_one(conn).await?.try_get(0)
+        };
+        match raw_sql(sql.prepare.clone()).execute(&mut *conn).await {
+            Ok(_) => Ok(PgKept { prepared: Some(Prepared { lock_timeout: lock_timeout(conn).await? }) }),
+            // Somebody else's session, as it seems: a proxy gives each transaction the next one that is free.
+            Err(e) if code(&e) == Some("42P05") => {
+                sql.go_plain();
+                Ok(PgKept { prepared: None })
+            }
+            Err(e) => Err(e),
+        }
+    }
+
+    async fn trip(
+        conn: &mut PgConnection,
+        sql: &PgSql,
+        kept: &PgKept,
+        end: End<'_, PgMark>,
+        reset: bool,
+        next: Option<Next<'_>>,
+    ) -> Trip<PgMark> {
+        let (text, parts) = sql.trip(kept.prepared.as_ref(), end, reset, next);
         let Heard { done, rows, mut error } = Heard::from(raw_sql(text).fetch_many(&mut *conn)).await;
         if done < parts.end {
             let error = error.unwrap_or(sqlx::Error::RowNotFound);
             return ended(conn, end, done, error).await;
         }
         let before = parts.end + parts.reset;
-        if error.is_none() && reset {
+        if parts.looks && done + 1 == before && error.as_ref().and_then(code) == Some("22012") {
+            // The look found something that is not undone at once. Nothing behind it ran, and nothing is open.
+            return Trip { ended: Ended::Done, claimed: None, open: false, broken: false };
+        }
+        if error.is_none() && parts.checked {
             let last = rows.iter().rfind(|(statement, _)| *statement == before - 1).map(|(_, row)| row);
             error = unchanged(conn, last).err();
+        }
+        if !reset && kept.prepared.is_some() && error.as_ref().and_then(code) == Some("26000") {
+            // No body has run, and what was prepared is gone.
+            sql.go_plain();
         }
         // Whatever goes wrong before the claim, or is no answer of the server's to it, leaves a session that nobody knows.
         let broken = error.as_ref().is_some_and(|e| done <= before || database_error(e).is_none());
@@ -151,8 +192,8 @@ impl Dialect for Postgres {
         raw_sql(sql.barrier()).execute(conn).await.map(drop)
     }
 
-    async fn begin_by_text(conn: &mut PgConnection) -> Result<(), sqlx::Error> {
-        raw_sql("BEGIN").execute(conn).await.map(drop)
+    async fn release(conn: &mut PgConnection, kept: &PgKept) -> Result<(), sqlx::Error> {
+        raw_sql(if kept.prepared.is_some() { RELEASE } else { "BEGIN" }).execute(conn).await.map(drop)
     }
 
     async fn force_rollback(conn: &mut PgConnection) -> Result<(), sqlx::Error> {
@@ -237,7 +278,7 @@ impl Heard {
     }
 }
 
-/// Reads the claim, whose first statement has this number: SET, INSERT, SET, the row that is there.
+/// Reads the claim, whose first statement has this number: SET, INSERT, then the row that is there, perhaps with a SET before it.
 async fn claimed(
     conn: &mut PgConnection,
     sql: &PgSql,
@@ -260,7 +301,7 @@ async fn claimed(
         again = raw_sql(sql.recorded(claim)).fetch_optional(conn).await?;
         again.as_ref()
     } else {
-        of(3).next()
+        of(2).chain(of(3)).next()
     };
     // Gone meanwhile: purged between two statements. It was applied.
     let Some(row) = row else { return Ok(Claimed::Duplicate(Recorded::default())) };
@@ -271,7 +312,7 @@ async fn claimed(
 async fn ended(conn: &mut PgConnection, end: End<'_, PgMark>, done: usize, error: sqlx::Error) -> Trip<PgMark> {
     match end {
         // Nothing runs behind an error of the server, so COMMIT was not reached.
-        End::Commit(mark, _) if done == 0 && database_error(&error).is_some() => match code(&error) {
+        End::Commit { mark, .. } if done == 0 && database_error(&error).is_some() => match code(&error) {
             Some("22012") => Trip::failed(Ended::Escaped),
             Some("25P02") => match aborted(conn, mark).await {
                 Guarded::Aborted => Trip { ended: Ended::Aborted, claimed: None, open: true, broken: false },
@@ -280,10 +321,10 @@ async fn ended(conn: &mut PgConnection, end: End<'_, PgMark>, done: usize, error
             },
             _ => Trip::failed(Ended::Lost(error)),
         },
-        End::Commit(..) if done > 0 && Postgres::refused(&error) => {
+        End::Commit { .. } if done > 0 && Postgres::refused(&error) => {
             Trip { ended: Ended::Refused(error), claimed: None, open: false, broken: false }
         }
-        End::Commit(..) => Trip::failed(Ended::Unknown(error)),
+        End::Commit { .. } => Trip::failed(Ended::Unknown(error)),
         End::Nothing | End::Rollback | End::Barrier => Trip::failed(Ended::Lost(error)),
     }
 }

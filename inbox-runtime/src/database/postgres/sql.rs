@@ -1,4 +1,8 @@
-use std::{fmt::Write, time::Duration};
+use std::{
+    fmt::Write,
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
 
 use sqlx::{AssertSqlSafe, Postgres, SqlSafeStr, SqlStr};
 
@@ -19,10 +23,12 @@ use crate::{
 pub struct PgSql {
     /// `"schema"."prefix_inbox"`.
     pub(super) inbox: String,
-    claim_head: String,
     claim_wait: Duration,
     finish: String,
     durable: &'static str,
+    pub(super) prepare: SqlStr,
+    /// Statements prepared in a session do not stay in it: it is behind a proxy.
+    plain: AtomicBool,
     pub(super) reply: SqlStr,
     pub(super) dead_letter: SqlStr,
     pub(super) reset: bool,
@@ -48,9 +54,18 @@ impl PgSql {
         let inbox = qualified(&options.tables, "inbox");
         let letters = qualified(&options.tables, "inbox_dead_letter");
         Self {
-            claim_head: format!("INSERT INTO {inbox} (consumer_name, message_id, payload_hash) VALUES "),
             claim_wait: options.claim_wait,
             durable: options.commit_level.sql(),
+            prepare: constant(format!(
+                "PREPARE inbox_kept_claim (text, uuid, bigint) AS {} VALUES ($1, $2, $3) {CLAIM_TAIL}; \
+                 PREPARE inbox_kept_recorded (text, uuid, text) AS {}, pg_catalog.set_config('lock_timeout', $3, true) \
+                 FROM {inbox} WHERE consumer_name = $1 AND message_id = $2; \
+                 PREPARE inbox_kept_guard (text, text) AS {}; PREPARE inbox_kept_look AS {LOOK}",
+                claim_head(&inbox),
+                RECORDED,
+                guard_and_level("$1", "$2"),
+            )),
+            plain: AtomicBool::new(false),
             finish: format!(
                 "; SET LOCAL synchronous_commit = {}; SELECT pg_catalog.set_config('{FINISHING}', \
                  pg_catalog.pg_current_xact_id_if_assigned()::text, true)",
@@ -80,42 +95,57 @@ impl PgSql {
         let Claim { names, id, fingerprint, .. } = claim;
         // Writing to a string cannot fail.
         let _ = write!(sql, "SET LOCAL lock_timeout = {}; ", milliseconds(wait));
-        sql.push_str(&self.claim_head);
-        let hash = fingerprint.map_or_else(|| "NULL".to_owned(), |hash| hash.to_string());
+        let _ = write!(sql, "{} VALUES ", claim_head(&self.inbox));
+        let hash = hash_text(*fingerprint);
         for (i, name) in names.iter().enumerate() {
             let comma = if i == 0 { "" } else { ", " };
             let _ = write!(sql, "{comma}('{name}', '{id}', {hash})");
         }
         let recorded = self.recorded_text(claim);
+        let _ = write!(sql, " {CLAIM_TAIL}; SET LOCAL lock_timeout = DEFAULT; {recorded}");
+    }
+
+    /// The same with what the session has prepared. The last part also takes back the bound of the wait.
+    fn push_prepared_claim(sql: &mut String, prepared: &Prepared, name: &str, claim: &Claim<'_>, wait: Duration) {
+        let (id, hash, wait, usual) = (claim.id, hash_text(claim.fingerprint), milliseconds(wait), &prepared.lock_timeout);
         let _ = write!(
             sql,
-            " ON CONFLICT (consumer_name, message_id) DO NOTHING RETURNING pg_catalog.pg_current_xact_id_if_assigned()::text, \
-             pg_catalog.pg_backend_pid(), EXTRACT(epoch FROM pg_catalog.clock_timestamp())::text; \
-             SET LOCAL lock_timeout = DEFAULT; {recorded}"
+            "SET LOCAL lock_timeout = {wait}; EXECUTE inbox_kept_claim ('{name}', '{id}', {hash}); \
+             EXECUTE inbox_kept_recorded ('{name}', '{id}', '{usual}')"
         );
+    }
+
+    pub(super) fn is_plain(&self) -> bool {
+        self.plain.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn go_plain(&self) {
+        if !self.plain.swap(true, Ordering::Relaxed) {
+            tracing::info!(
+                "statements prepared in a session do not stay there (a transaction-pooling proxy?); claims are sent as plain text"
+            );
+        }
     }
 
     /// The string of a session that a worker keeps, and where its parts end.
     ///
     /// What follows a COMMIT within one string joins the next BEGIN: a reset is undone with the transaction that it stands before.
-    pub(super) fn trip(&self, end: End<'_, PgMark>, reset: bool, next: Option<Next<'_>>) -> (SqlStr, Parts) {
-        let mut sql = String::with_capacity(1_200);
+    pub(super) fn trip(&self, prepared: Option<&Prepared>, end: End<'_, PgMark>, reset: bool, next: Option<Next<'_>>) -> (SqlStr, Parts) {
+        let mut sql = String::with_capacity(800);
         let end = match end {
             End::Nothing => 0,
             End::Rollback => {
                 sql.push_str("ROLLBACK; ");
                 1
             }
-            End::Commit(mark, level) => {
+            End::Commit { mark, level, again } => {
                 let level = if level == Level::Durable { self.durable } else { "off" };
                 let xid = &mark.xid;
-                // The guard: a transaction that is not the claim's divides by zero, and nothing after that runs.
-                let _ = write!(
-                    sql,
-                    "SELECT 1 / CASE WHEN pg_catalog.pg_current_xact_id_if_assigned()::text = '{xid}' THEN 1 ELSE 0 END, \
-                     pg_catalog.set_config('{FINISHING}', '{xid}', true), \
-                     pg_catalog.set_config('synchronous_commit', '{level}', true); COMMIT; "
-                );
+                let _ = if prepared.is_some() && !again {
+                    write!(sql, "EXECUTE inbox_kept_guard ('{xid}', '{level}'); COMMIT; ")
+                } else {
+                    write!(sql, "{}; COMMIT; ", guard_and_level(&format!("'{xid}'"), &format!("'{level}'")))
+                };
                 2
             }
             End::Barrier => {
@@ -125,18 +155,24 @@ impl PgSql {
                 4
             }
         };
-        let reset = if reset {
-            sql.push_str(RESET);
-            RESET_PARTS
-        } else {
-            0
+        // A claim that finds what was prepared for it is proof enough that no body has thrown the session's statements away.
+        let looks = reset && prepared.is_some() && next.is_some();
+        let checked = reset && !looks;
+        let (text, reset) = match (looks, checked) {
+            (true, _) => (RESET_AND_LOOK, 3),
+            (_, true) => (RESET, 6),
+            _ => ("", 0),
         };
+        sql.push_str(text);
         if let Some(next) = next {
             sql.push_str(Postgres::begin(next.isolation).as_str());
             sql.push_str("; ");
-            self.push_claim(&mut sql, &next.claim, next.wait);
+            match (next.claim.names, prepared) {
+                ([name], Some(prepared)) => Self::push_prepared_claim(&mut sql, prepared, name, &next.claim, next.wait),
+                _ => self.push_claim(&mut sql, &next.claim, next.wait),
+            }
         }
-        (constant(sql), Parts { end, reset })
+        (constant(sql), Parts { end, reset, checked, looks })
     }
 
     /// What the row of a duplicate holds.
@@ -146,11 +182,7 @@ impl PgSql {
 
     fn recorded_text(&self, claim: &Claim<'_>) -> String {
         let (inbox, id, list) = (&self.inbox, claim.id, claim.names.join("', '"));
-        format!(
-            "SELECT reply::text, payload_hash, pg_catalog.pg_current_wal_flush_lsn() >= pg_catalog.pg_current_wal_insert_lsn() \
-             AND pg_catalog.current_setting('synchronous_standby_names') = '' FROM {inbox} WHERE message_id = '{id}' AND consumer_name IN ('{list}') \
-             ORDER BY reply IS NULL LIMIT 1"
-        )
+        format!("{RECORDED} FROM {inbox} WHERE message_id = '{id}' AND consumer_name IN ('{list}') ORDER BY reply IS NULL LIMIT 1")
     }
 
     /// Whether the claim's transaction is still the open one; with `finish` also the level of its commit.
@@ -176,17 +208,68 @@ impl PgSql {
 
 const BARRIER: &str = "SELECT pg_catalog.pg_logical_emit_message(true, 'inbox', '')";
 
-/// What a body may have left in the session. The last part asks for its prepared statements: those of sqlx, and those made by text.
-pub(super) const RESET: &str = "CLOSE ALL; UNLISTEN *; RESET SESSION AUTHORIZATION; RESET ALL; DISCARD TEMP; \
-    SELECT pg_catalog.count(*) FILTER (WHERE NOT from_sql), pg_catalog.count(*) FILTER (WHERE from_sql), pg_catalog.pg_advisory_unlock_all()::text \
-    FROM pg_catalog.pg_prepared_statements; ";
-const RESET_PARTS: usize = 6;
+const CLAIM_TAIL: &str = "ON CONFLICT (consumer_name, message_id) DO NOTHING RETURNING \
+    pg_catalog.pg_current_xact_id_if_assigned()::text, pg_catalog.pg_backend_pid(), EXTRACT(epoch FROM pg_catalog.clock_timestamp())::text";
+
+fn claim_head(inbox: &str) -> String {
+    format!("INSERT INTO {inbox} (consumer_name, message_id, payload_hash)")
+}
+
+const RECORDED: &str = "SELECT reply::text, payload_hash, pg_catalog.pg_current_wal_flush_lsn() >= pg_catalog.pg_current_wal_insert_lsn() \
+    AND pg_catalog.current_setting('synchronous_standby_names') = ''";
+
+/// The guard: a transaction that is not the claim's divides by zero, and nothing after that runs.
+fn guard_and_level(xid: &str, level: &str) -> String {
+    format!(
+        "SELECT 1 / CASE WHEN pg_catalog.pg_current_xact_id_if_assigned()::text = {xid} THEN 1 ELSE 0 END, \
+         pg_catalog.set_config('{FINISHING}', {xid}, true), pg_catalog.set_config('synchronous_commit', {level}, true)"
+    )
+}
+
+/// What a session has been made ready with.
+#[derive(Debug)]
+pub(super) struct Prepared {
+    /// As it is where nobody has set it.
+    pub(super) lock_timeout: String,
+}
+
+fn hash_text(fingerprint: Option<i64>) -> String {
+    fingerprint.map_or_else(|| "NULL".to_owned(), |hash| hash.to_string())
+}
+
+macro_rules! reset {
+    ($last:literal) => {
+        concat!("CLOSE ALL; UNLISTEN *; RESET SESSION AUTHORIZATION; RESET ALL; DISCARD TEMP; ", $last)
+    };
+}
+
+/// The same where a claim follows, in a third of the time: locks are given back, and what bodies leave more rarely divides by zero.
+const RESET_AND_LOOK: &str = "RESET SESSION AUTHORIZATION; RESET ALL; EXECUTE inbox_kept_look; ";
+
+const LOOK: &str = "SELECT pg_catalog.pg_advisory_unlock_all(), 1 / CASE WHEN \
+    EXISTS (SELECT FROM pg_catalog.pg_cursor()) OR EXISTS (SELECT FROM pg_catalog.pg_listening_channels()) \
+    OR pg_catalog.pg_my_temp_schema() <> 0 AND EXISTS (SELECT FROM pg_catalog.pg_class WHERE relnamespace = pg_catalog.pg_my_temp_schema()) \
+    THEN 0 ELSE 1 END";
+
+/// What a body may have left in the session. The last part asks for its prepared statements: those of sqlx, and those that a body made by text.
+pub(super) const RESET: &str = reset!(
+    "SELECT pg_catalog.count(*) FILTER (WHERE NOT from_sql), pg_catalog.count(*) FILTER (WHERE from_sql AND name NOT LIKE 'inbox@_kept@_%' ESCAPE '@'), \
+     pg_catalog.pg_advisory_unlock_all()::text FROM pg_catalog.pg_prepared_statements; "
+);
+
+/// Undoes [`PgSql::prepare`], in a session that is at rest.
+pub(super) const RELEASE: &str =
+    "DEALLOCATE inbox_kept_claim; DEALLOCATE inbox_kept_recorded; DEALLOCATE inbox_kept_guard; DEALLOCATE inbox_kept_look; BEGIN";
 
 /// How many statements of a string belong to its end and to the reset; what follows are BEGIN and the claim.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Parts {
     pub(super) end: usize,
     pub(super) reset: usize,
+    /// Whether the last statement of the reset counts the prepared ones.
+    pub(super) checked: bool,
+    /// Whether it looks for what is not undone at once.
+    pub(super) looks: bool,
 }
 
 /// At least one: zero would mean "no limit".

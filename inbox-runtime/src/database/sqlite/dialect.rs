@@ -42,6 +42,7 @@ impl InboxDatabase for Sqlite {}
 impl Dialect for Sqlite {
     type Sql = SqliteSql;
     type Watch = SqliteWatch;
+    type Kept = ();
     type Mark = SqliteMark;
 
     fn sql(options: &Options) -> SqliteSql {
@@ -97,9 +98,14 @@ impl Dialect for Sqlite {
     /// There is one writer.
     const WORKERS: Option<NonZeroU16> = Some(NonZeroU16::MIN);
 
+    async fn keep(_conn: &mut SqliteConnection, _sql: &SqliteSql) -> Result<(), sqlx::Error> {
+        Ok(())
+    }
+
     async fn trip(
         conn: &mut SqliteConnection,
         sql: &SqliteSql,
+        _kept: &(),
         end: End<'_, SqliteMark>,
         _reset: bool,
         next: Option<Next<'_>>,
@@ -107,15 +113,15 @@ impl Dialect for Sqlite {
         let end_sql = match end {
             End::Nothing => None,
             End::Rollback | End::Barrier => Some("ROLLBACK"),
-            End::Commit(..) => Some("COMMIT"),
+            End::Commit { .. } => Some("COMMIT"),
         };
         if let Some(end_sql) = end_sql
             && let Err(e) = raw_sql(end_sql).execute(&mut *conn).await
         {
             return match end {
                 // Of a deferred constraint; the transaction stays open.
-                End::Commit(..) if Self::refused(&e) => Trip { ended: Ended::Refused(e), claimed: None, open: true, broken: false },
-                End::Commit(..) => Trip::failed(Ended::Unknown(e)),
+                End::Commit { .. } if Self::refused(&e) => Trip { ended: Ended::Refused(e), claimed: None, open: true, broken: false },
+                End::Commit { .. } => Trip::failed(Ended::Unknown(e)),
                 _ => Trip::failed(Ended::Lost(e)),
             };
         }
@@ -168,7 +174,7 @@ impl Dialect for Sqlite {
         Ok(())
     }
 
-    async fn begin_by_text(conn: &mut SqliteConnection) -> Result<(), sqlx::Error> {
+    async fn release(conn: &mut SqliteConnection, _kept: &()) -> Result<(), sqlx::Error> {
         raw_sql("BEGIN").execute(conn).await.map(drop)
     }
 

@@ -21,6 +21,8 @@ pub trait Dialect: Database {
     type Sql: Send + Sync + 'static;
     /// What it takes to cut the server-side work of a body short.
     type Watch: Send + Sync;
+    /// What a session that a worker keeps has been made ready with.
+    type Kept: Send + Sync;
     /// What proves later that the claim is still part of the open transaction.
     type Mark: Send + Sync;
 
@@ -43,10 +45,14 @@ pub trait Dialect: Database {
     /// How many sessions at most are of use to a runner; `None`: as many as it likes.
     const WORKERS: Option<NonZeroU16>;
 
+    /// Makes ready what a worker's session is to be talked to with, inside a transaction of its own.
+    fn keep(conn: &mut Self::Connection, sql: &Self::Sql) -> impl Future<Output = Result<Self::Kept, sqlx::Error>> + Send;
+
     /// In a session that a worker keeps: ends what stands open, undoes what bodies have left in the session (`reset`), begins and claims anew.
     fn trip(
         conn: &mut Self::Connection,
         sql: &Self::Sql,
+        kept: &Self::Kept,
         end: End<'_, Self::Mark>,
         reset: bool,
         next: Option<Next<'_>>,
@@ -73,8 +79,8 @@ pub trait Dialect: Database {
     /// Makes the next COMMIT of this transaction one that flushes everything committed before it.
     fn barrier(conn: &mut Self::Connection, sql: &Self::Sql) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
 
-    /// Begins by text, past sqlx's own count.
-    fn begin_by_text(conn: &mut Self::Connection) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
+    /// Undoes `keep` in a session that is at rest, and begins by text, past sqlx's own count.
+    fn release(conn: &mut Self::Connection, kept: &Self::Kept) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
 
     /// Ends whatever transaction is open, by its text, past sqlx's own count.
     fn force_rollback(conn: &mut Self::Connection) -> impl Future<Output = Result<(), sqlx::Error>> + Send;

@@ -16,6 +16,8 @@ pub(crate) struct Job<DB: InboxDatabase, W: Work<DB>> {
     pub(super) order: Order,
     pub(super) work: W,
     pub(super) cancel: CancellationToken,
+    /// It met a session that was of no use, once.
+    pub(super) moved: bool,
     patience: Patience,
     turn: Turn,
     caller: oneshot::Sender<Finished<W::Value, W::Error>>,
@@ -40,7 +42,7 @@ impl<DB: InboxDatabase, W: Work<DB>> Job<DB, W> {
             drop(caller.send(Err(error)));
             return None;
         };
-        Some(Self { order, work, cancel, patience: Patience::new(inbox), turn, caller })
+        Some(Self { order, work, cancel, moved: false, patience: Patience::new(inbox), turn, caller })
     }
 
     /// Its end before it has begun.

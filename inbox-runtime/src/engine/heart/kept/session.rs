@@ -17,6 +17,7 @@ use crate::engine::contract::{
 pub(super) struct Session<'c, DB: InboxDatabase> {
     pub(super) inbox: &'c Inbox<DB>,
     pub(super) tx: Transaction<'c, DB>,
+    kept: DB::Kept,
     /// A transaction is open of which nothing is to stay.
     open: bool,
     /// A body ran since the last reset that is certain to last.
@@ -25,15 +26,17 @@ pub(super) struct Session<'c, DB: InboxDatabase> {
 
 impl<'c, DB: InboxDatabase> Session<'c, DB> {
     pub(super) async fn begin(inbox: &'c Inbox<DB>, conn: &'c mut PoolConnection<DB>) -> Result<Self, sqlx::Error> {
-        let tx = step(inbox.shared.options.step_timeout, conn.begin()).await?;
-        Ok(Self { inbox, tx, open: true, dirty: false })
+        let (limit, sql) = (inbox.shared.options.step_timeout, &inbox.shared.sql);
+        let mut tx = step(limit, conn.begin()).await?;
+        let kept = step(limit, DB::keep(&mut tx, sql)).await?;
+        Ok(Self { inbox, tx, kept, open: true, dirty: false })
     }
 
     /// One string: `end`, and the claim for `next`, which may wait this long.
     ///
     /// Where it is not heard of in time, the session is broken.
     pub(super) async fn trip(&mut self, end: Option<End<'_, DB::Mark>>, next: Option<(&Order, Duration)>) -> Trip<DB::Mark> {
-        let (shared, commits) = (&self.inbox.shared, matches!(end, Some(End::Commit(..))));
+        let (shared, commits) = (&self.inbox.shared, matches!(end, Some(End::Commit { .. })));
         let end = end.unwrap_or(if self.open { End::Rollback } else { End::Nothing });
         let reset = self.dirty && shared.options.reset_session;
         let wait = next.map(|(_, wait)| wait).unwrap_or_default();
@@ -46,7 +49,7 @@ impl<'c, DB: InboxDatabase> Session<'c, DB> {
             point("after_begin");
         }
         let trip = step(shared.options.step_timeout + wait, async {
-            let mut trip = std::pin::pin!(DB::trip(&mut self.tx, &shared.sql, end, reset, next));
+            let mut trip = std::pin::pin!(DB::trip(&mut self.tx, &shared.sql, &self.kept, end, reset, next));
             let early = std::future::poll_fn(|cx| std::task::Poll::Ready(trip.as_mut().poll(cx))).await;
             if commits {
                 point("commit_sent");
@@ -97,9 +100,9 @@ impl<'c, DB: InboxDatabase> Session<'c, DB> {
             return false;
         }
         let limit = self.inbox.shared.options.step_timeout;
-        let Self { mut tx, .. } = self;
+        let Self { mut tx, kept, .. } = self;
         step(limit, async {
-            DB::begin_by_text(&mut tx).await?;
+            DB::release(&mut tx, &kept).await?;
             tx.rollback().await
         })
         .await

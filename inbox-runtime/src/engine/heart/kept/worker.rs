@@ -24,6 +24,8 @@ use crate::{
 
 /// How long a claim may wait that travels with the commit of another message, whose answer waits with it.
 const FUSED_WAIT: Duration = Duration::from_millis(20);
+/// How long a session is kept without a message.
+const IDLE: Duration = Duration::from_secs(10);
 /// Before a session is opened after one that could not be.
 const REOPEN: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(5));
 
@@ -133,6 +135,7 @@ impl<DB: InboxDatabase, W: Work<DB>> Desk<'_, '_, DB, W> {
                 tokio::select! {
                     biased;
                     () = &mut retire => return self.session.end().await,
+                    () = sleep(IDLE) => return self.session.end().await,
                     job = self.queue.pop() => match job {
                         Some(job) => Some(job),
                         None => return self.session.end().await,
@@ -157,29 +160,41 @@ impl<DB: InboxDatabase, W: Work<DB>> Desk<'_, '_, DB, W> {
         let longest = self.session.inbox.shared.options.claim_wait;
         let wait = if pending.is_some() { FUSED_WAIT.min(longest) } else { longest };
         let end = pending.as_ref().map(|pending| match &pending.end {
-            PendingEnd::Commit(mark, _) => End::Commit(mark, Level::Durable),
+            PendingEnd::Commit(mark, _) => End::Commit { mark, level: Level::Durable, again: pending.job.moved },
             PendingEnd::Barrier(_) => End::Barrier,
         });
         let fused = end.is_some();
         let Trip { ended, claimed, broken, .. } = self.session.trip(end, next.as_ref().map(|job| (&job.order, wait))).await;
-        if let Some(Pending { job, end }) = pending {
+        if let Some(Pending { mut job, end }) = pending {
             let result = match (ended, end) {
                 (Ended::Done, PendingEnd::Commit(_, value)) => Ok(Processed::applied(value)),
                 (Ended::Done, PendingEnd::Barrier(processed)) => Ok(processed),
-                (ended, _) => Err(failed_end::<DB, W>(ended)),
+                (ended, _) => Err(ended),
             };
-            self.finish(job, result);
+            match result {
+                Err(Ended::Lost(e)) if !job.moved && job.work.ready() && DB::read(&e) == SqlFault::BadSession => {
+                    job.moved = true;
+                    self.at_hand.push_back(job);
+                }
+                result => self.finish(job, result.map_err(failed_end::<DB, W>)),
+            }
         }
-        let Some(job) = next else { return (!broken, None) };
+        let Some(mut job) = next else { return (!broken, None) };
         match claimed {
             // Not reached, or not waited for: as if it had just come.
             None => {
                 self.at_hand.push_back(job);
-                (!broken, None)
+                (!broken && self.session.rest().await, None)
             }
             Some(Err(e)) if fused && DB::read(&e) == SqlFault::InFlight => {
                 self.at_hand.push_back(job);
                 (!broken, None)
+            }
+            // What the body before has done to the session is not this message's doing.
+            Some(Err(e)) if !job.moved && DB::read(&e) == SqlFault::BadSession => {
+                job.moved = true;
+                self.at_hand.push_back(job);
+                (false, None)
             }
             Some(Err(e)) => {
                 let (error, known) = match DB::read(&e) {

@@ -10,6 +10,7 @@ use crate::engine::{
         inbox::Inbox,
         job::Job,
         kept::{queue::Queue, worker::worker},
+        known::Kept,
     },
 };
 
@@ -20,21 +21,21 @@ pub(super) type Jobs<DB> = Queue<Job<DB, Call<DB>>>;
 pub(in crate::engine::services) struct Workers<DB: InboxDatabase> {
     jobs: Arc<Jobs<DB>>,
     tasks: Vec<JoinHandle<()>>,
+    _kept: Kept,
 }
 
 impl<DB: InboxDatabase> Workers<DB> {
     /// As many as are of use and leave the pool one connection for all else; `None` where that is none at all.
     pub(in crate::engine::services) fn start(inbox: &Inbox<DB>, wanted: NonZeroU16) -> Option<Self> {
-        let spare = inbox.pool().options().get_max_connections().saturating_sub(1);
-        let count = DB::WORKERS.map_or(wanted, |most| most.min(wanted));
-        let count = u32::from(count.get()).min(spare);
-        if count < u32::from(wanted.get()) {
-            tracing::debug!(wanted, count, spare, "fewer workers than asked for");
+        let useful = DB::WORKERS.map_or(wanted, |most| most.min(wanted));
+        let kept = Kept::of(inbox.pool(), useful.get().into());
+        if kept.count() < useful.get().into() {
+            tracing::info!(wanted, workers = kept.count(), "fewer workers than asked for: the pool has no more connections to keep");
         }
         let jobs = Arc::<Jobs<DB>>::default();
         let start = |_| tokio::spawn(worker(inbox.clone(), Arc::clone(&jobs)).in_current_span());
-        let tasks: Vec<_> = (0..count).map(start).collect();
-        if tasks.is_empty() { None } else { Some(Self { jobs, tasks }) }
+        let tasks: Vec<_> = (0..kept.count()).map(start).collect();
+        if tasks.is_empty() { None } else { Some(Self { jobs, tasks, _kept: kept }) }
     }
 
     pub(super) fn jobs(&self) -> Arc<Jobs<DB>> {

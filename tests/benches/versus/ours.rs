@@ -1,0 +1,47 @@
+//! The same through a runner.
+
+use std::num::NonZeroU16;
+
+use inbox_runtime::{Dispatcher, IdFrom, Inbox, Intake, Json, MessageId, Runner, idempotent_consumer};
+use sqlx::{PgPool, Postgres, Transaction};
+
+use crate::{
+    by_hand::{Order, effect},
+    feed::Feed,
+    field::{Batch, Field, Mix, message},
+    measure::Side,
+};
+
+#[idempotent_consumer(name = "bench", topic = "orders")]
+async fn bench(tx: &mut Transaction<'_, Postgres>, id: MessageId, Json(order): Json<Order>) -> Result<(), sqlx::Error> {
+    effect(tx, id.as_uuid(), order.amount_cents).await
+}
+
+pub(crate) struct Ours<'f> {
+    field: &'f Field,
+    pool: PgPool,
+    dispatcher: Dispatcher<Postgres>,
+    workers: NonZeroU16,
+}
+
+impl<'f> Ours<'f> {
+    pub(crate) async fn new(field: &'f Field, workers: NonZeroU16) -> anyhow::Result<Self> {
+        let pool = field.pool(u32::from(workers.get()) + 1).await?;
+        let dispatcher = Dispatcher::builder(&Inbox::new(&pool)).only([bench::NAME]).build().await?;
+        Ok(Self { field, pool, dispatcher, workers })
+    }
+}
+
+impl Side for Ours<'_> {
+    async fn prepare(&self, messages: usize, mix: Mix) -> anyhow::Result<Batch> {
+        self.field.batch(&self.pool, messages, mix).await
+    }
+
+    async fn run(&self, batch: Batch) -> anyhow::Result<()> {
+        let feed = Feed::of(batch.into_iter().map(message).collect());
+        let stop = feed.done.clone();
+        let runner = Runner::new(self.dispatcher.clone(), feed, Intake::new("bench", IdFrom::header("event-id")));
+        let prefetch = NonZeroU16::MIN.saturating_add(255);
+        Ok(runner.workers(self.workers).prefetch(prefetch).stop_on(stop).run().await?)
+    }
+}
