@@ -195,24 +195,26 @@ impl<DB: InboxDatabase> Dispatcher<DB> {
     /// Cancel safe: dropping it cuts the running body short (which rolls back) and gives no receipt. What that body has done wrong is still dealt
     /// with: a consumer that ended its transaction stops, and its message becomes a dead letter.
     pub async fn run(&self, route: Route) -> Dispatched {
-        self.run_by(route, None).await
+        let (id, cancel) = (route.id(), CancellationToken::new());
+        let _cut = cancel.clone().drop_guard();
+        let done = to_the_end(self.run_by(route, None, cancel)).await;
+        done.unwrap_or_else(|_| {
+            // The runtime shuts down.
+            let mut done = Dispatched::none(id);
+            done.fail("dispatcher", ProcessError::Cancelled);
+            done
+        })
     }
 
-    /// The same by workers, where there are some.
-    pub(super) fn run_by(&self, route: Route, workers: Option<&Workers<DB>>) -> impl Future<Output = Dispatched> + Send + use<DB> {
-        let (id, cancel) = (route.id(), CancellationToken::new());
-        let cut = cancel.clone().drop_guard();
+    /// The same by workers, where there are some. To be polled to its end: `cancel` cuts the bodies short.
+    pub(super) fn run_by(
+        &self,
+        route: Route,
+        workers: Option<&Workers<DB>>,
+        cancel: CancellationToken,
+    ) -> impl Future<Output = Dispatched> + Send + use<DB> {
         let (dispatcher, run) = (self.clone(), Run { route, workers: workers.map(Workers::jobs), cancel });
-        async move {
-            let _cut = cut;
-            let done = to_the_end(async move { dispatcher.run_all(&run).await }).await;
-            done.unwrap_or_else(|_| {
-                // The runtime shuts down.
-                let mut done = Dispatched::none(id);
-                done.fail("dispatcher", ProcessError::Cancelled);
-                done
-            })
-        }
+        async move { dispatcher.run_all(&run).await }
     }
 
     async fn run_all(&self, run: &Run<DB>) -> Dispatched {

@@ -23,7 +23,7 @@ pub struct Dispatched {
 
 impl Dispatched {
     /// Nothing has come of it yet.
-    pub(in crate::engine::services) const fn none(id: Option<MessageId>) -> Self {
+    pub(super) const fn none(id: Option<MessageId>) -> Self {
         Self { id, receipts: Vec::new(), failures: Vec::new() }
     }
 

@@ -1,9 +1,8 @@
-use std::{collections::HashMap, future::Future, num::NonZeroU16, pin::Pin, time::Duration};
+use std::{future::Future, num::NonZeroU16, pin::Pin, time::Duration};
 
-use tokio::{
-    task::{Id, JoinError, JoinSet},
-    time::{Interval, MissedTickBehavior, interval, timeout},
-};
+use futures_util::{StreamExt, stream::FuturesUnordered};
+use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
+use tokio_util::sync::CancellationToken;
 
 use super::{RunError, Runner, held::Held};
 use crate::{
@@ -30,6 +29,8 @@ const RECEIVE_WAIT: Duration = Duration::from_millis(500);
 
 type Handle<B> = <<B as Broker>::Subscription as Subscription>::Handle;
 type Receiving<'r, B> = Pin<Box<dyn Future<Output = Result<Vec<Delivery<Handle<B>>>, BrokerError>> + Send + 'r>>;
+/// The number of a delivery, and what becomes of it. Bodies run elsewhere: this is little work.
+type Running = Pin<Box<dyn Future<Output = (u64, Dispatched)> + Send>>;
 type Settling<'r> = Pin<Box<dyn Future<Output = Result<Vec<Settled>, BrokerError>> + Send + 'r>>;
 
 /// One subscription, from its first delivery until it breaks or the runner is told to stop.
@@ -38,9 +39,8 @@ pub(super) struct Serving<'r, DB: InboxDatabase, B: Broker> {
     from: &'r B::Subscription,
     workers: Option<&'r Workers<DB>>,
     held: Held<Handle<B>>,
-    running: JoinSet<Dispatched>,
-    /// Which delivery a task is for.
-    numbers: HashMap<Id, u64>,
+    running: FuturesUnordered<Running>,
+    cut: CancellationToken,
     to_settle: Vec<Settle<Handle<B>>>,
     stopping: bool,
     halted: Option<ConsumerFailure>,
@@ -53,8 +53,8 @@ impl<'r, DB: InboxDatabase, B: Broker> Serving<'r, DB, B> {
             from,
             workers,
             held: Held::new(),
-            running: JoinSet::new(),
-            numbers: HashMap::new(),
+            running: FuturesUnordered::new(),
+            cut: CancellationToken::new(),
             to_settle: Vec::new(),
             stopping: false,
             halted: None,
@@ -67,7 +67,7 @@ impl<'r, DB: InboxDatabase, B: Broker> Serving<'r, DB, B> {
         if ended.is_err() {
             // Nobody can be told any more. What has begun is still finished, so that its next delivery is a duplicate; but not for ever.
             self.stop();
-            let finished = async { while self.running.join_next().await.is_some() {} };
+            let finished = async { while self.running.next().await.is_some() {} };
             if timeout(LIMIT, finished).await.is_err() {
                 tracing::warn!(subscription = self.runner.intake.name, "bodies are cut short: their subscription has ended");
             }
@@ -98,7 +98,7 @@ impl<'r, DB: InboxDatabase, B: Broker> Serving<'r, DB, B> {
                     point("after_ack");
                     self.note(answers.map_err(RunError::Broker)?);
                 }
-                Some(done) = self.running.join_next_with_id() => self.done(done),
+                Some((number, done)) = self.running.next() => self.done(number, done),
                 () = self.runner.stop.cancelled(), if !self.stopping => self.stop(),
                 () = tick(&mut ticks), if self.held.len() > 0 => self.extend().await?,
                 received = ready(&mut receiving) => {
@@ -129,8 +129,8 @@ impl<'r, DB: InboxDatabase, B: Broker> Serving<'r, DB, B> {
     fn start(&mut self, number: u64) {
         let Some(delivery) = self.held.get_mut(number) else { return };
         let route = self.runner.dispatcher.route(delivery, &self.runner.intake);
-        let task = self.running.spawn(self.runner.dispatcher.run_by(route, self.workers));
-        self.numbers.insert(task.id(), number);
+        let done = self.runner.dispatcher.run_by(route, self.workers, self.cut.child_token());
+        self.running.push(Box::pin(async move { (number, done.await) }));
     }
 
     /// Finishes what has begun, gives the rest back.
@@ -143,16 +143,7 @@ impl<'r, DB: InboxDatabase, B: Broker> Serving<'r, DB, B> {
         self.to_settle.extend(waiting.into_iter().map(|delivery| delivery.retry(Duration::ZERO)));
     }
 
-    fn done(&mut self, task: Result<(Id, Dispatched), JoinError>) {
-        let (id, done) = match task {
-            Ok(done) => done,
-            // Of ours, or of the runtime that ends: as if nobody had answered.
-            Err(error) => {
-                tracing::error!(%error, "a delivery's task died");
-                (error.id(), Dispatched::none(None))
-            }
-        };
-        let Some(number) = self.numbers.remove(&id) else { return };
+    fn done(&mut self, number: u64, done: Dispatched) {
         if !done.failures.is_empty() {
             return self.again(number, done);
         }
@@ -164,7 +155,7 @@ impl<'r, DB: InboxDatabase, B: Broker> Serving<'r, DB, B> {
                     self.start(next);
                 }
             }
-            // The task died. The message comes again.
+            // Not reachable: the dispatcher gives one receipt or one failure for each ticket. The message comes again.
             Err(unproven) => {
                 tracing::error!(id = ?done.id, error = %unproven, "not acked");
                 self.to_settle.push(unproven.delivery.retry(self.runner.retry.longest));
@@ -222,6 +213,19 @@ impl<'r, DB: InboxDatabase, B: Broker> Serving<'r, DB, B> {
                     tracing::warn!(subscription, %error, "the broker did not take a settle; the message comes again");
                 }
             }
+        }
+    }
+}
+
+/// What is under way still comes to its end, cut short: an escape must be dealt with, and a commit is not to be left in the middle.
+impl<DB: InboxDatabase, B: Broker> Drop for Serving<'_, DB, B> {
+    fn drop(&mut self) {
+        self.cut.cancel();
+        let mut running = std::mem::take(&mut self.running);
+        if !running.is_empty()
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            runtime.spawn(async move { while running.next().await.is_some() {} });
         }
     }
 }
