@@ -1,4 +1,9 @@
-#![doc = include_str!("../README.md")]
+// Its examples need all three.
+#![cfg_attr(all(feature = "postgres", feature = "sqlite", feature = "memory"), doc = include_str!("../README.md"))]
+#![cfg_attr(
+    not(all(feature = "postgres", feature = "sqlite", feature = "memory")),
+    doc = "A message handler that may be delivered many times and applies its effect once. The README has the whole text."
+)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[doc(hidden)]
@@ -19,6 +24,8 @@ pub use database::sqlite::pool as sqlite;
 pub use bytes::Bytes;
 #[doc = include_str!("../docs/idempotent_consumer.md")]
 pub use inbox_macros::idempotent_consumer;
+/// Stops a [`Runner`]: tokio-util's own.
+pub use tokio_util::sync::CancellationToken;
 pub use uuid::Uuid;
 
 pub use crate::{

@@ -9,15 +9,16 @@
 # packages and features alike, `--workspace --all-features`, and differ in the targets only; `features` is the exception.
 
 # shellcheck disable=SC2034 # used by tests/run
-parts=(lock fmt clippy docs unit tests pg13 pg18 billing features package deny)
+parts=(lock fmt clippy docs unit tests kept pg13 pg18 billing features package deny)
 # shellcheck disable=SC2034
-declare -A needs=([tests]=postgres [pg13]=postgres=13 [pg18]=postgres=18 [billing]=postgres) about=(
+declare -A needs=([tests]=postgres [kept]=postgres [pg13]=postgres=13 [pg18]=postgres=18 [billing]=postgres) about=(
     [lock]='Cargo.lock fits the manifests'
     [fmt]='rustfmt'
     [clippy]='clippy on every target, warnings denied'
     [docs]='rustdoc, warnings denied'
     [unit]='unit tests and doctests'
     [tests]='all integration tests, on SQLite and PostgreSQL 15'
+    [kept]='the tests of the heart again, with direct calls on sessions as workers keep them'
     [pg13]='the PostgreSQL integration tests on PostgreSQL 13'
     [pg18]='the PostgreSQL integration tests on PostgreSQL 18'
     [billing]='the billing example on both databases, and its counter-examples'
@@ -44,6 +45,8 @@ part_unit() {
 }
 
 part_tests() { cargo_test --test '*'; }
+
+part_kept() { INBOX_TEST_PATH=kept cargo_test --test postgres --test sqlite; }
 
 part_pg13() { cargo_test --test postgres; }
 

@@ -33,6 +33,10 @@ CREATE TABLE "inbox_dead_letter" (
     CONSTRAINT "inbox_dead_letter_pkey" PRIMARY KEY (id)
 );
 
--- A message that comes again is no second letter. One with the same id and another payload is: its payload would be nowhere else.
-CREATE UNIQUE INDEX "inbox_dead_letter_message"
-    ON "inbox_dead_letter" (consumer_name, message_id, (pg_catalog.sha256(coalesce(payload, ''::bytea))));
+-- A message that comes again is no second letter. One with the same id and another payload is: its payload would be nowhere else. One without an
+-- id is known by its name at the broker, where it has one.
+CREATE UNIQUE INDEX "inbox_dead_letter_message" ON "inbox_dead_letter" (
+    (coalesce(consumer_name, '')),
+    (coalesce(message_id, '00000000-0000-0000-0000-000000000000'::uuid)),
+    (CASE WHEN message_id IS NULL THEN transport_id ELSE '' END),
+    (pg_catalog.sha256(coalesce(payload, ''::bytea))));

@@ -34,5 +34,10 @@ CREATE TABLE "inbox_dead_letter" (
     failed_at     TEXT    NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
 ) STRICT;
 
--- A message that comes again is no second letter. One with the same id and another payload is: its payload would be nowhere else.
-CREATE UNIQUE INDEX "inbox_dead_letter_message" ON "inbox_dead_letter" (consumer_name, message_id, coalesce(payload, x''));
+-- A message that comes again is no second letter. One with the same id and another payload is: its payload would be nowhere else. One without an
+-- id is known by its name at the broker, where it has one.
+CREATE UNIQUE INDEX "inbox_dead_letter_message" ON "inbox_dead_letter" (
+    coalesce(consumer_name, ''),
+    coalesce(message_id, x''),
+    CASE WHEN message_id IS NULL THEN transport_id ELSE '' END,
+    coalesce(payload, x''));

@@ -95,7 +95,8 @@ impl<E> ProcessError<E> {
 impl<E: fmt::Display> fmt::Display for ProcessError<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Handler(e) => write!(f, "the handler failed: {e}"),
+            // Alternate: where an error can tell what caused it (`anyhow::Error`, what a dispatcher is given), it does.
+            Self::Handler(e) => write!(f, "the handler failed: {e:#}"),
             Self::Panicked(panic) => write!(f, "the handler panicked: {}", panic.text()),
             Self::TimedOut(after) => write!(f, "the handler did not end within {after:?}"),
             Self::Cancelled => f.write_str("the caller went away before the handler ended"),
@@ -198,9 +199,11 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Rejected(e) => write!(f, "the message cannot be decoded: {e}"),
-            Self::Failed(e) => e.fmt(f),
+            Self::Failed(e) => write!(f, "{e}"),
             Self::Reply(e) => write!(f, "the reply cannot be written as JSON: {e}"),
-        }
+        }?;
+        // With `{:#}` what caused it follows.
+        if f.alternate() { f.write_str(&causes(self)) } else { Ok(()) }
     }
 }
 
@@ -212,6 +215,22 @@ impl std::error::Error for Fault {
             Self::Reply(e) => e.source(),
         }
     }
+}
+
+/// What caused an error, without saying one thing twice: `: cause: its cause`.
+pub(crate) fn causes(error: &dyn std::error::Error) -> String {
+    let (mut text, mut said) = (String::new(), error.to_string());
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let cause_text = cause.to_string();
+        if !said.ends_with(&cause_text) {
+            text.push_str(": ");
+            text.push_str(&cause_text);
+        }
+        said = cause_text;
+        next = cause.source();
+    }
+    text
 }
 
 /// Why the inbox cannot be trusted: "no row returned" is a verdict only on a sound table.

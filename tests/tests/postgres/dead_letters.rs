@@ -111,3 +111,41 @@ async fn a_dead_letter_that_comes_again_stays_one_row() {
     assert_eq!(letters(&pool).await.len(), 1);
     assert!(yes(&pool, "SELECT count(*) = 0 FROM public.inbox").await);
 }
+
+/// The ack is lost, so the same message comes again and again. Two that only look the same are two.
+#[tokio::test]
+async fn what_comes_again_is_no_second_letter() {
+    let pool = postgres_with(2).await;
+    let broker = Memory::with_faults(inbox_runtime::broker::Faults::seeded(7).lose_settle(0.8));
+    (0..2).for_each(|_| broker.publish(Message::new("orders", "{}")));
+    broker.publish(Message::new("nobody's", "{}").with_header("id", new_id().to_string()));
+    let running = serve(dispatcher(&pool, noting(), &["billing"]).await, &broker, intake());
+    running.drain(&broker).await;
+    running.stop().await.unwrap();
+    assert!(broker.counts().deliveries > 6, "{:?}", broker.counts());
+    let mut reasons: Vec<String> = letters(&pool).await.into_iter().map(|letter| letter.reason).collect();
+    reasons.sort_unstable();
+    assert_eq!(reasons, ["no_id", "no_id", "unmatched"]);
+}
+
+#[tokio::test]
+async fn what_caused_a_failure_is_told_wherever_the_failure_is() {
+    let (pool, id) = (postgres_with(2).await, new_id());
+    #[derive(Debug, thiserror::Error)]
+    #[error("crediting")]
+    struct Crediting(#[source] sqlx::Error);
+    let body = script(|tx, _| {
+        Box::pin(async move {
+            let missing = sqlx::query("UPDATE no_such_table SET a = 1").persistent(false).execute(&mut **tx).await.map_err(Crediting);
+            missing.map(drop).map_err(Into::into)
+        })
+    });
+    let broker = Memory::new();
+    broker.publish(order(id, "{}"));
+    let failed = dispatch_one(&dispatcher(&pool, body, &["billing"]).await, &broker).await;
+    assert!(failed[0].contains("crediting: ") && failed[0].contains("no_such_table"), "{failed:?}");
+    // A message that was refused never reached the body.
+    deliver(&pool, order(id, "[]")).await;
+    let letters = letters(&pool).await;
+    assert!(letters[0].error.starts_with("the message cannot be decoded: "), "{}", letters[0].error);
+}

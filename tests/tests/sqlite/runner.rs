@@ -62,3 +62,18 @@ async fn a_hostile_broker_doubles_nothing_and_loses_nothing() {
         assert_eq!(letters(&pool).await, []);
     }
 }
+
+#[tokio::test]
+async fn what_comes_again_is_no_second_letter() {
+    let (pool, _dir) = sqlite().await;
+    let broker = Memory::with_faults(Faults::seeded(7).lose_settle(0.8));
+    (0..2).for_each(|_| broker.publish(inbox_runtime::Message::new("orders", "{}")));
+    let nobodys = inbox_runtime::Message::new("nobody's", "{}").with_header("id", new_id().to_string());
+    broker.publish(nobodys);
+    let running = serve(dispatcher(&pool, noting(), &["billing"]).await, &broker);
+    running.drain(&broker).await;
+    running.stop().await.unwrap();
+    assert!(broker.counts().deliveries > 6, "{:?}", broker.counts());
+    let stored: i64 = sqlx::query_scalar("SELECT count(*) FROM inbox_dead_letter").fetch_one(&pool).await.unwrap();
+    assert_eq!(stored, 3);
+}

@@ -5,7 +5,10 @@ use sqlx::{
     sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
 };
 
-/// A pool of one connection, since SQLite has one writer, that hands out no open transactions: see the text for PostgreSQL.
+/// A pool of one connection, since SQLite has one writer, that hands out no open transactions.
+///
+/// sqlx 0.9.0 can return a connection inside a transaction (after a `begin()` that was cancelled, say); the hook ends what is open when a connection
+/// comes back. Whoever holds a transaction of this pool and calls a consumer waits for itself, until the pool's `acquire_timeout`.
 pub fn pool_options() -> SqlitePoolOptions {
     SqlitePoolOptions::new().max_connections(1).after_release(|conn, _| {
         Box::pin(async move {

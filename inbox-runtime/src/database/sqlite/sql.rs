@@ -31,8 +31,8 @@ impl SqliteSql {
             reply: constant(format!("UPDATE {inbox} SET reply = ?1 WHERE consumer_name = ?2 AND message_id = ?3")),
             dead_letter: constant(format!(
                 "INSERT INTO {letters} AS letter (consumer_name, message_id, reason, error, attempts, source, transport_id, topic, message_key, \
-                 headers, payload) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11) ON CONFLICT (consumer_name, message_id, \
-                 coalesce(payload, x'')) DO UPDATE SET reason = excluded.reason, \
+                 headers, payload) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11) ON CONFLICT (coalesce(consumer_name, ''), coalesce(message_id, x''), \
+                 CASE WHEN message_id IS NULL THEN transport_id ELSE '' END, coalesce(payload, x'')) DO UPDATE SET reason = excluded.reason, \
                  error = excluded.error, attempts = excluded.attempts, failed_at = excluded.failed_at \
                  WHERE letter.reason <> 'transaction_escaped'"
             )),

@@ -29,7 +29,6 @@ impl Selection {
                 all.push(registration);
             }
         }
-        all.retain(|registration| self.wants(registration.name()));
         all.sort_by_key(|registration| (registration.name(), registration.location().file, registration.location().line));
         all
     }
@@ -44,7 +43,9 @@ impl Selection {
         states: &States,
         bound: impl Iterator<Item = &'b str>,
     ) -> Result<Vec<&'static Consumer<DB>>, Vec<StartProblem>> {
-        let all = self.registrations();
+        let mut all = self.registrations();
+        let linked: Vec<&'static str> = all.iter().map(Registration::name).collect();
+        all.retain(|registration| self.wants(registration.name()));
         let mut problems = same_names(&all);
         problems.extend(all.iter().filter_map(bad_name));
         let mut consumers = Vec::with_capacity(all.len());
@@ -57,10 +58,10 @@ impl Selection {
                 None => problems.push(StartProblem::WrongDatabase { registration: *registration, database: DB::NAME }),
             }
         }
-        let linked: Vec<&'static str> = all.iter().map(Registration::name).collect();
-        let wanted = self.expected.iter().chain(self.only.iter().flatten()).filter(|name| !linked.contains(&name.as_str()));
+        let there: Vec<&'static str> = all.iter().map(Registration::name).collect();
+        let wanted = self.expected.iter().chain(self.only.iter().flatten()).filter(|name| !there.contains(&name.as_str()));
         problems.extend(wanted.map(|name| StartProblem::NotLinked { name: name.clone(), linked: linked.clone() }));
-        let nobody = bound.filter(|name| !linked.contains(name));
+        let nobody = bound.filter(|name| !there.contains(name));
         problems.extend(nobody.map(|name| StartProblem::BoundToNobody { name: name.to_owned(), linked: linked.clone() }));
         if problems.is_empty() { Ok(consumers) } else { Err(said_once(problems)) }
     }
@@ -217,7 +218,7 @@ impl fmt::Display for StartProblem {
             Self::NotLinked { name, linked } => write!(
                 f,
                 "consumer `{name}` is expected and not linked; a crate that nobody names is left out by the linker: add `use \
-                 the_crate as _;` to the binary (linked: {})",
+                 the_crate as _;` to the binary, or mend the name (linked: {})",
                 list(linked)
             ),
             Self::NoEventType { registration, subscription } => write!(

@@ -14,7 +14,7 @@ use crate::{
         },
         heart::{inbox::Inbox, process::Order, task::database_to_the_end},
     },
-    vocabulary::{headers::Headers, id::MessageId, message::Message},
+    vocabulary::{error::causes, headers::Headers, id::MessageId, message::Message},
 };
 
 /// Why a message was set aside; stands in the column `reason`.
@@ -140,17 +140,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// An error with all that caused it, without saying one thing twice.
+/// An error with all that caused it.
 pub(crate) fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        let cause_text = cause.to_string();
-        if !text.ends_with(&cause_text) {
-            text.push_str(": ");
-            text.push_str(&cause_text);
-        }
-        next = cause.source();
-    }
-    text
+    format!("{error}{}", causes(error))
 }

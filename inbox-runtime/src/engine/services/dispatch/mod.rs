@@ -284,7 +284,7 @@ impl<DB: InboxDatabase> Dispatcher<DB> {
                     done.fail(facts.name, error);
                     return;
                 };
-                let letter = route.letter(Some(facts.name), reason, chain(&error));
+                let letter = route.letter(Some(facts.name), reason, told(&error));
                 if reason == Reason::TransactionEscaped {
                     // For a person to look at: no receipt comes of it.
                     routed.halted.store(true, Ordering::Relaxed);
@@ -322,6 +322,15 @@ impl<DB: InboxDatabase> fmt::Debug for Dispatcher<DB> {
         f.debug_struct("Dispatcher").field("database", &DB::NAME).field("consumers", &consumers).finish_non_exhaustive()
     }
 }
+
+/// A body that never ran has not failed.
+fn told(error: &ProcessError<Fault>) -> String {
+    match error {
+        ProcessError::Handler(rejected @ Fault::Rejected(_)) => chain(rejected),
+        error => chain(error),
+    }
+}
+
 /// Why it makes no sense to try again; `None`: it does.
 const fn permanent(error: &ProcessError<Fault>) -> Option<Reason> {
     match error {

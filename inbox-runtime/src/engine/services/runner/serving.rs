@@ -192,7 +192,7 @@ impl<'r, DB: InboxDatabase, B: Broker> Serving<'r, DB, B> {
     }
 
     /// Keeps every delivery that is held. What is done is settled whatever becomes of this, in its time.
-    async fn extend(&self) -> Result<(), RunError> {
+    async fn extend(&mut self) -> Result<(), RunError> {
         let every = self.from.terms().lease.map(third).unwrap_or(LIMIT);
         match timeout(every, self.from.extend(&self.held.all())).await {
             Ok(extended) => extended.map_err(RunError::Broker),
