@@ -139,10 +139,10 @@ impl PgSql {
                 sql.push_str("ROLLBACK; ");
                 1
             }
-            End::Commit { mark, level, again } => {
+            End::Commit { mark, level, by_text } => {
                 let level = if level == Level::Durable { self.durable } else { "off" };
                 let xid = &mark.xid;
-                let _ = if prepared.is_some() && !again {
+                let _ = if prepared.is_some() && !by_text {
                     write!(sql, "EXECUTE inbox_kept_guard ('{xid}', '{level}'); COMMIT; ")
                 } else {
                     write!(sql, "{}; COMMIT; ", guard_and_level(&format!("'{xid}'"), &format!("'{level}'")))

@@ -13,8 +13,8 @@ pub enum End<'a, M> {
     Nothing,
     /// Nothing of it is to stay.
     Rollback,
-    /// It is proven to be the claim's, and committed. `again`: an earlier attempt met a session without what it was made ready with.
-    Commit { mark: &'a M, level: Level, again: bool },
+    /// It is proven to be the claim's, and committed. `by_text`: without what the session was made ready with, which a body may have thrown away.
+    Commit { mark: &'a M, level: Level, by_text: bool },
     /// It met a duplicate. A commit of it flushes all that was committed before.
     Barrier,
 }

@@ -160,7 +160,7 @@ impl<DB: InboxDatabase, W: Work<DB>> Desk<'_, '_, DB, W> {
         let longest = self.session.inbox.shared.options.claim_wait;
         let wait = if pending.is_some() { FUSED_WAIT.min(longest) } else { longest };
         let end = pending.as_ref().map(|pending| match &pending.end {
-            PendingEnd::Commit(mark, _) => End::Commit { mark, level: Level::Durable, again: pending.job.moved },
+            PendingEnd::Commit(mark, _) => End::Commit { mark, level: Level::Durable, by_text: pending.job.moved || !pending.job.work.ready() },
             PendingEnd::Barrier(_) => End::Barrier,
         });
         let fused = end.is_some();
