@@ -50,7 +50,7 @@ pub use crate::{
         },
     },
     vocabulary::{
-        config::{CommitLevel, InvalidIdentifier, Isolation},
+        config::{CommitLevel, Durability, InvalidIdentifier, Isolation},
         error::{BoxError, FailureKind, Fault, PanicPayload, ProcessError, Rejection, Unsound},
         headers::{HeaderError, HeaderProblem, Headers},
         id::{InvalidId, MessageId},

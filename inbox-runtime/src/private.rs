@@ -13,7 +13,7 @@ pub use std::{
 pub use futures_core::future::BoxFuture;
 
 #[cfg(feature = "_failpoints")]
-pub use crate::engine::heart::probe::{POINTS, set_probe};
+pub use crate::engine::heart::probe::{POINTS, set_probe, skip_flushes};
 pub use crate::{
     engine::{
         contract::{

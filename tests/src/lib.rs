@@ -3,4 +3,5 @@
 
 pub mod database;
 pub mod proxy;
+pub mod server;
 pub mod watched;

@@ -39,6 +39,21 @@ impl CommitLevel {
     }
 }
 
+/// When a runner's commits have to be on disk. In every case nothing is acked before it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Durability {
+    /// Each commit waits for the disk.
+    #[default]
+    Commit,
+    /// Commits do not wait; acks do, for one commit that covers all before it. PostgreSQL only: elsewhere it is [`Durability::Commit`].
+    ///
+    /// Much faster where a flush takes time, and each message keeps a transaction of its own. The price: others may see an effect that a crash
+    /// of the *database* takes back, until the message comes again and applies it once more. So whatever leaves the database because of the
+    /// effect (a relay, a reply, a journal of remote calls) has to make a durable commit of its own first, or wait for one.
+    BeforeAck,
+}
+
 /// What an `Inbox` may be told.
 #[derive(Debug, Clone)]
 #[doc(hidden)]

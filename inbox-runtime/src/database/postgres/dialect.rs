@@ -55,6 +55,8 @@ impl Dialect for Postgres {
     type Sql = PgSql;
     type Watch = ();
     type Kept = PgKept;
+    /// A prepared statement is there in its own session only.
+    type Seal = ();
     type Mark = PgMark;
 
     fn sql(options: &Options) -> PgSql {
@@ -138,6 +140,20 @@ impl Dialect for Postgres {
             (Some(next), None) => Some(claimed(conn, sql, &next.claim, &rows, before + 1).await),
         };
         Trip { ended: Ended::Done, open: claimed.is_some(), claimed, broken }
+    }
+
+    const FLUSHES: bool = true;
+
+    async fn seal(conn: &mut PgConnection, sql: &PgSql) -> Result<(), sqlx::Error> {
+        raw_sql(sql.seal.clone()).execute(conn).await.map(drop)
+    }
+
+    async fn flush(conn: &mut PgConnection, _sql: &PgSql, _seal: &()) -> Result<(), sqlx::Error> {
+        raw_sql("BEGIN; EXECUTE inbox_kept_flush; COMMIT").execute(conn).await.map(drop)
+    }
+
+    async fn unseal(conn: &mut PgConnection, _seal: &()) -> Result<(), sqlx::Error> {
+        raw_sql("DEALLOCATE inbox_kept_flush").execute(conn).await.map(drop)
     }
 
     async fn cut(pool: &Pool<Self>, _watch: &(), mark: &PgMark) -> Result<(), BoxError> {

@@ -27,6 +27,7 @@ pub struct PgSql {
     finish: String,
     durable: &'static str,
     pub(super) prepare: SqlStr,
+    pub(super) seal: SqlStr,
     /// Statements prepared in a session do not stay in it: it is behind a proxy.
     plain: AtomicBool,
     pub(super) reply: SqlStr,
@@ -64,6 +65,10 @@ impl PgSql {
                 claim_head(&inbox),
                 RECORDED,
                 guard_and_level("$1", "$2"),
+            )),
+            seal: constant(format!(
+                "PREPARE inbox_kept_flush AS {BARRIER}, pg_catalog.set_config('synchronous_commit', '{}', true)",
+                options.commit_level.sql()
             )),
             plain: AtomicBool::new(false),
             finish: format!(

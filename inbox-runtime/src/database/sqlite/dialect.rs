@@ -43,6 +43,7 @@ impl Dialect for Sqlite {
     type Sql = SqliteSql;
     type Watch = SqliteWatch;
     type Kept = ();
+    type Seal = ();
     type Mark = SqliteMark;
 
     fn sql(options: &Options) -> SqliteSql {
@@ -133,6 +134,21 @@ impl Dialect for Sqlite {
         let claimed = Self::claim(conn, sql, &next.claim).await;
         let broken = claimed.as_ref().is_err_and(|e| e.as_database_error().is_none());
         Trip { ended: Ended::Done, claimed: Some(claimed), open: true, broken }
+    }
+
+    /// Not yet: every commit waits.
+    const FLUSHES: bool = false;
+
+    async fn seal(_conn: &mut SqliteConnection, _sql: &SqliteSql) -> Result<(), sqlx::Error> {
+        Ok(())
+    }
+
+    async fn flush(_conn: &mut SqliteConnection, _sql: &SqliteSql, _seal: &()) -> Result<(), sqlx::Error> {
+        Ok(())
+    }
+
+    async fn unseal(_conn: &mut SqliteConnection, _seal: &()) -> Result<(), sqlx::Error> {
+        Ok(())
     }
 
     async fn cut(_pool: &Pool<Self>, watch: &SqliteWatch, _mark: &SqliteMark) -> Result<(), BoxError> {

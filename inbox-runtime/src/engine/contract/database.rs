@@ -23,6 +23,8 @@ pub trait Dialect: Database {
     type Watch: Send + Sync;
     /// What a session that a worker keeps has been made ready with.
     type Kept: Send + Sync;
+    /// How a session is known again.
+    type Seal: Send + Sync;
     /// What proves later that the claim is still part of the open transaction.
     type Mark: Send + Sync;
 
@@ -57,6 +59,18 @@ pub trait Dialect: Database {
         reset: bool,
         next: Option<Next<'_>>,
     ) -> impl Future<Output = Trip<Self::Mark>> + Send;
+
+    /// Whether one commit that waits for the disk makes those before it durable as well.
+    const FLUSHES: bool;
+
+    /// Marks a session, so that it is known again: behind a proxy another may answer.
+    fn seal(conn: &mut Self::Connection, sql: &Self::Sql) -> impl Future<Output = Result<Self::Seal, sqlx::Error>> + Send;
+
+    /// A commit that waits for the disk, in the sealed session and no other.
+    fn flush(conn: &mut Self::Connection, sql: &Self::Sql, seal: &Self::Seal) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
+
+    /// Takes the mark off.
+    fn unseal(conn: &mut Self::Connection, seal: &Self::Seal) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
 
     /// Stops what the body has running on the server. The body's future is gone already; the connection is still ours.
     fn cut(pool: &Pool<Self>, watch: &Self::Watch, mark: &Self::Mark) -> impl Future<Output = Result<(), BoxError>> + Send;

@@ -1,5 +1,6 @@
 //! A runner's workers: each owns a session, in which the claim of a message travels with the commit of the one before it.
 
+pub(crate) mod flusher;
 pub(crate) mod queue;
 mod session;
 pub(crate) mod worker;

@@ -11,6 +11,7 @@ use super::{
         job::Job,
         process::{Finished, Processed, Work},
     },
+    flusher::{Epoch, Flusher, Unflushed},
     queue::Queue,
     session::Session,
 };
@@ -30,7 +31,11 @@ const IDLE: Duration = Duration::from_secs(10);
 const REOPEN: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(5));
 
 /// Works off a queue until it is closed and empty, on a session of its own.
-pub(crate) async fn worker<DB: InboxDatabase, W: Work<DB>>(inbox: Inbox<DB>, queue: Arc<Queue<Job<DB, W>>>) {
+pub(crate) async fn worker<DB: InboxDatabase, W: Work<DB>>(
+    inbox: Inbox<DB>,
+    queue: Arc<Queue<Job<DB, W>>>,
+    flusher: Option<Flusher<DB, W>>,
+) {
     let mut at_hand = VecDeque::new();
     let mut failed: u32 = 0;
     loop {
@@ -41,7 +46,7 @@ pub(crate) async fn worker<DB: InboxDatabase, W: Work<DB>>(inbox: Inbox<DB>, que
         match inbox.pool().acquire().await {
             Ok(conn) => {
                 failed = 0;
-                serve(&inbox, conn, &mut at_hand, &queue).await;
+                serve(&inbox, conn, &mut at_hand, &queue, flusher.as_ref()).await;
             }
             Err(error) => {
                 failed = failed.saturating_add(1);
@@ -66,11 +71,12 @@ async fn serve<DB: InboxDatabase, W: Work<DB>>(
     mut conn: PoolConnection<DB>,
     at_hand: &mut VecDeque<Job<DB, W>>,
     queue: &Queue<Job<DB, W>>,
+    flusher: Option<&Flusher<DB, W>>,
 ) {
     let open = metrics::gauge!("inbox_worker_sessions");
     open.increment(1.0);
     let whole = match Session::begin(inbox, &mut conn).await {
-        Ok(session) => Desk { session, at_hand, queue, pause: Duration::ZERO }.work().await,
+        Ok(session) => Desk { session, at_hand, queue, flusher, pause: Duration::ZERO }.work().await,
         Err(error) => {
             tracing::warn!(%error, "a worker could not begin on its connection");
             if let Some((job, _)) = at_hand.pop_front().and_then(|job| job.judge(Err(ProcessError::Database(error)))) {
@@ -91,6 +97,8 @@ struct Desk<'d, 'c, DB: InboxDatabase, W: Work<DB>> {
     session: Session<'c, DB>,
     at_hand: &'d mut VecDeque<Job<DB, W>>,
     queue: &'d Queue<Job<DB, W>>,
+    /// Where commits do not wait for the disk: who does.
+    flusher: Option<&'d Flusher<DB, W>>,
     /// Before the next attempt of what is at hand.
     pause: Duration,
 }
@@ -159,8 +167,11 @@ impl<DB: InboxDatabase, W: Work<DB>> Desk<'_, '_, DB, W> {
     async fn turn(&mut self, pending: Option<Pending<DB, W>>, next: Option<Job<DB, W>>) -> (bool, Option<Pending<DB, W>>) {
         let longest = self.session.inbox.shared.options.claim_wait;
         let wait = if pending.is_some() { FUSED_WAIT.min(longest) } else { longest };
+        // Asked before the commit and before the look at a duplicate.
+        let since = self.flusher.and_then(Flusher::epoch);
+        let level = if since.is_some() { Level::Later } else { Level::Durable };
         let end = pending.as_ref().map(|pending| match &pending.end {
-            PendingEnd::Commit(mark, _) => End::Commit { mark, level: Level::Durable, by_text: pending.job.moved || !pending.job.work.ready() },
+            PendingEnd::Commit(mark, _) => End::Commit { mark, level, by_text: pending.job.moved || !pending.job.work.ready() },
             PendingEnd::Barrier(_) => End::Barrier,
         });
         let fused = end.is_some();
@@ -176,7 +187,8 @@ impl<DB: InboxDatabase, W: Work<DB>> Desk<'_, '_, DB, W> {
                     job.moved = true;
                     self.at_hand.push_back(job);
                 }
-                result => self.finish(job, result.map_err(failed_end::<DB, W>)),
+                Ok(processed) => self.once_flushed(job, processed, since),
+                Err(ended) => self.finish(job, Err(failed_end::<DB, W>(ended))),
             }
         }
         let Some(mut job) = next else { return (!broken, None) };
@@ -208,6 +220,10 @@ impl<DB: InboxDatabase, W: Work<DB>> Desk<'_, '_, DB, W> {
                 (whole, None)
             }
             Some(Ok(Claimed::Duplicate(recorded))) => match Processed::recorded::<DB, W>(&job.order, &recorded) {
+                Ok(processed) if !recorded.durable && since.is_some() => {
+                    self.once_flushed(job, processed, since);
+                    (true, None)
+                }
                 Ok(processed) if !recorded.durable => (true, Some(Pending { job, end: PendingEnd::Barrier(processed) })),
                 result => {
                     self.finish(job, result);
@@ -278,6 +294,14 @@ impl<DB: InboxDatabase, W: Work<DB>> Desk<'_, '_, DB, W> {
             tracing::debug!(%error, "not rolled back by text; the connection is closed");
         }
         false
+    }
+
+    /// Told now, if its commit has waited for the disk.
+    fn once_flushed(&mut self, job: Job<DB, W>, processed: Processed<W::Value>, since: Option<Epoch>) {
+        match (self.flusher, since) {
+            (Some(flusher), Some(since)) => flusher.leave(Unflushed { job, processed, since }),
+            _ => self.finish(job, Ok(processed)),
+        }
     }
 
     fn finish(&mut self, job: Job<DB, W>, result: Finished<W::Value, W::Error>) {

@@ -9,10 +9,11 @@ use crate::engine::{
     heart::{
         inbox::Inbox,
         job::Job,
-        kept::{queue::Queue, worker::worker},
+        kept::{flusher::Flusher, queue::Queue, worker::worker},
         known::Kept,
     },
 };
+use crate::vocabulary::config::Durability;
 
 /// What waits for a worker.
 pub(super) type Jobs<DB> = Queue<Job<DB, Call<DB>>>;
@@ -26,16 +27,26 @@ pub(in crate::engine::services) struct Workers<DB: InboxDatabase> {
 
 impl<DB: InboxDatabase> Workers<DB> {
     /// As many as are of use and leave the pool one connection for all else; `None` where that is none at all.
-    pub(in crate::engine::services) fn start(inbox: &Inbox<DB>, wanted: NonZeroU16) -> Option<Self> {
+    pub(in crate::engine::services) fn start(inbox: &Inbox<DB>, wanted: NonZeroU16, durability: Durability) -> Option<Self> {
         let useful = DB::WORKERS.map_or(wanted, |most| most.min(wanted));
-        let kept = Kept::of(inbox.pool(), useful.get().into());
-        if kept.count() < useful.get().into() {
-            tracing::info!(wanted, workers = kept.count(), "fewer workers than asked for: the pool has no more connections to keep");
+        let flushes = durability == Durability::BeforeAck && DB::FLUSHES;
+        let kept = Kept::of(inbox.pool(), u32::from(useful.get()) + u32::from(flushes));
+        // A flusher without a worker is of no use.
+        let flushes = flushes && kept.count() > 1;
+        let count = kept.count() - u32::from(flushes);
+        if count < useful.get().into() {
+            tracing::info!(wanted, workers = count, "fewer workers than asked for: the pool has no more connections to keep");
         }
         let jobs = Arc::<Jobs<DB>>::default();
-        let start = |_| tokio::spawn(worker(inbox.clone(), Arc::clone(&jobs)).in_current_span());
-        let tasks: Vec<_> = (0..kept.count()).map(start).collect();
-        if tasks.is_empty() { None } else { Some(Self { jobs, tasks, _kept: kept }) }
+        let mut tasks = Vec::new();
+        let flusher = flushes.then(|| {
+            let (flusher, task) = Flusher::new(inbox, &jobs);
+            tasks.push(tokio::spawn(task.in_current_span()));
+            flusher
+        });
+        let start = |_| tokio::spawn(worker(inbox.clone(), Arc::clone(&jobs), flusher.clone()).in_current_span());
+        tasks.extend((0..count).map(start));
+        if count == 0 { None } else { Some(Self { jobs, tasks, _kept: kept }) }
     }
 
     pub(super) fn jobs(&self) -> Arc<Jobs<DB>> {

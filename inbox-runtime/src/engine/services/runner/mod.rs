@@ -21,7 +21,7 @@ use crate::{
         },
         heart::registry::StartError,
     },
-    vocabulary::backoff::Backoff,
+    vocabulary::{backoff::Backoff, config::Durability},
 };
 
 /// Takes deliveries from one subscription, hands each to a dispatcher, and settles it: acked when every consumer has given its receipt, given
@@ -49,6 +49,7 @@ pub struct Runner<DB: InboxDatabase, B: Broker> {
     intake: Intake,
     prefetch: NonZeroU16,
     workers: NonZeroU16,
+    durability: Durability,
     retry: Backoff,
     stop: CancellationToken,
 }
@@ -62,6 +63,7 @@ impl<DB: InboxDatabase, B: Broker> Runner<DB, B> {
             intake,
             prefetch: NonZeroU16::MIN.saturating_add(15),
             workers: NonZeroU16::MIN.saturating_add(3),
+            durability: Durability::default(),
             retry: Backoff::new(Duration::from_millis(100), Duration::from_secs(30)),
             stop: CancellationToken::new(),
         }
@@ -79,6 +81,12 @@ impl<DB: InboxDatabase, B: Broker> Runner<DB, B> {
     /// SQLite has one writer, and one worker. Where none is left, messages are handled on the pool's connections as they come.
     pub const fn workers(mut self, workers: NonZeroU16) -> Self {
         self.workers = workers;
+        self
+    }
+
+    /// When commits have to be on disk. Default: [`Durability::Commit`]. [`Durability::BeforeAck`] keeps one more connection of the pool.
+    pub const fn durability(mut self, durability: Durability) -> Self {
+        self.durability = durability;
         self
     }
 
@@ -105,7 +113,7 @@ impl<DB: InboxDatabase, B: Broker> Runner<DB, B> {
     /// itself. It never goes quiet instead.
     pub async fn run(self) -> Result<(), RunError> {
         self.dispatcher.check(&self.intake)?;
-        let workers = Workers::start(self.dispatcher.inbox(), self.workers);
+        let workers = Workers::start(self.dispatcher.inbox(), self.workers, self.durability);
         let ended = self.subscribe(workers.as_ref()).await;
         if let Some(workers) = workers {
             workers.stop().await;
