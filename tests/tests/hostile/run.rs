@@ -11,7 +11,7 @@ use std::{
 };
 
 use inbox_runtime::{
-    Dispatcher, IdFrom, Intake, Message, MessageId, RunError, Runner,
+    Dispatcher, Durability, IdFrom, Intake, Message, MessageId, RunError, Runner,
     broker::{Memory, Verdict},
 };
 use inbox_tests::watched::{Watch, Watched};
@@ -163,7 +163,9 @@ async fn work<DB: Ground>(field: Arc<Field<DB>>, plan: Arc<Plan>, queue: Memory,
             .workers(NonZeroU16::MIN.saturating_add(1))
             .prefetch(NonZeroU16::MIN.saturating_add(3))
             .retry(Duration::from_millis(1), Duration::from_millis(4));
-        match runner.stop_on(stop.clone()).run().await {
+        // Every other one waits for the disk with its acks only.
+        let durability = if worker % 2 == 0 { Durability::Commit } else { Durability::BeforeAck };
+        match runner.durability(durability).stop_on(stop.clone()).run().await {
             Ok(()) => {}
             // As after a restart with a mended handler.
             Err(RunError::Halted { .. }) if !plan.escaped().is_empty() => {}

@@ -163,15 +163,22 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The state, if the broker can be reached now.
+    /// The state, if the broker can be reached by this call.
     pub(super) fn up(&self) -> Result<MutexGuard<'_, State>, BrokerError> {
-        let mut state = self.lock();
+        let mut state = self.not_down()?;
         let unavailable = state.faults.unavailable;
-        if state.down || state.happens(unavailable) {
-            return Err(BrokerError::unavailable("the in-memory broker is down"));
-        }
-        Ok(state)
+        if state.happens(unavailable) { Err(away()) } else { Ok(state) }
     }
+
+    /// The state, unless the broker was taken away.
+    pub(super) fn not_down(&self) -> Result<MutexGuard<'_, State>, BrokerError> {
+        let state = self.lock();
+        if state.down { Err(away()) } else { Ok(state) }
+    }
+}
+
+fn away() -> BrokerError {
+    BrokerError::unavailable("the in-memory broker is down")
 }
 
 impl State {

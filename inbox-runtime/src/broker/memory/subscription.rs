@@ -58,10 +58,12 @@ impl Subscription for MemorySubscription {
         const LOOK: Duration = Duration::from_millis(10);
         let deadline = Instant::now() + wait;
         let (max, prefetch) = (usize::from(max.get()), usize::from(self.prefetch.get()));
+        // A fault strikes a call, not each look of it.
+        drop(self.shared.up()?);
         loop {
             let arrived = self.shared.arrived.notified();
             {
-                let mut state = self.shared.up()?;
+                let mut state = self.shared.not_down()?;
                 state.reclaim();
                 let most = max.min(prefetch.saturating_sub(state.held_by(self.number)));
                 let mut out = Vec::new();
