@@ -164,7 +164,7 @@ async fn work<DB: Ground>(field: Arc<Field<DB>>, plan: Arc<Plan>, queue: Memory,
             .prefetch(NonZeroU16::MIN.saturating_add(3))
             .retry(Duration::from_millis(1), Duration::from_millis(4));
         // Every other one waits for the disk with its acks only.
-        let durability = if worker % 2 == 0 { Durability::Commit } else { Durability::BeforeAck };
+        let durability = if worker.is_multiple_of(2) { Durability::Commit } else { Durability::BeforeAck };
         match runner.durability(durability).stop_on(stop.clone()).run().await {
             Ok(()) => {}
             // As after a restart with a mended handler.
