@@ -11,7 +11,7 @@
 # shellcheck disable=SC2034 # used by tests/run
 parts=(lock fmt clippy docs unit tests kept pg13 pg18 billing features package deny)
 # shellcheck disable=SC2034
-declare -A needs=([tests]=postgres [kept]=postgres [pg13]=postgres=13 [pg18]=postgres=18 [billing]=postgres) about=(
+declare -A needs=([tests]="postgres pgbouncer" [kept]=postgres [pg13]=postgres=13 [pg18]=postgres=18 [billing]=postgres) about=(
     [lock]='Cargo.lock fits the manifests'
     [fmt]='rustfmt'
     [clippy]='clippy on every target, warnings denied'

@@ -12,7 +12,7 @@ use sqlx::{
 
 use super::{
     commit_guard, migrate,
-    sql::{PgSql, Prepared, RELEASE, RESET},
+    sql::{PgSql, Prepared, RESET},
     verify,
 };
 use crate::{
@@ -145,15 +145,22 @@ impl Dialect for Postgres {
     const FLUSHES: bool = true;
 
     async fn seal(conn: &mut PgConnection, sql: &PgSql) -> Result<(), sqlx::Error> {
+        if sql.is_plain() {
+            return Err(sqlx::Error::Configuration("`Durability::BeforeAck` needs sessions of its own, not those of a proxy".into()));
+        }
         raw_sql(sql.seal.clone()).execute(conn).await.map(drop)
     }
 
-    async fn flush(conn: &mut PgConnection, _sql: &PgSql, _seal: &()) -> Result<(), sqlx::Error> {
-        raw_sql("BEGIN; EXECUTE inbox_kept_flush; COMMIT").execute(conn).await.map(drop)
+    async fn flush(conn: &mut PgConnection, sql: &PgSql, _seal: &()) -> Result<(), sqlx::Error> {
+        let flushed = raw_sql(sql.flush.clone()).execute(conn).await.map(drop);
+        if flushed.as_ref().err().and_then(code) == Some("26000") {
+            sql.go_plain();
+        }
+        flushed
     }
 
-    async fn unseal(conn: &mut PgConnection, _seal: &()) -> Result<(), sqlx::Error> {
-        raw_sql("DEALLOCATE inbox_kept_flush").execute(conn).await.map(drop)
+    async fn unseal(conn: &mut PgConnection, sql: &PgSql, _seal: &()) -> Result<(), sqlx::Error> {
+        raw_sql(sql.unseal.clone()).execute(conn).await.map(drop)
     }
 
     async fn cut(pool: &Pool<Self>, _watch: &(), mark: &PgMark) -> Result<(), BoxError> {
@@ -208,8 +215,9 @@ impl Dialect for Postgres {
         raw_sql(sql.barrier()).execute(conn).await.map(drop)
     }
 
-    async fn release(conn: &mut PgConnection, kept: &PgKept) -> Result<(), sqlx::Error> {
-        raw_sql(if kept.prepared.is_some() { RELEASE } else { "BEGIN" }).execute(conn).await.map(drop)
+    async fn release(conn: &mut PgConnection, sql: &PgSql, kept: &PgKept) -> Result<(), sqlx::Error> {
+        let text = if kept.prepared.is_some() { sql.release.clone() } else { "BEGIN".into_sql_str() };
+        raw_sql(text).execute(conn).await.map(drop)
     }
 
     async fn force_rollback(conn: &mut PgConnection) -> Result<(), sqlx::Error> {

@@ -5,6 +5,7 @@ use std::{
 };
 
 use sqlx::{AssertSqlSafe, Postgres, SqlSafeStr, SqlStr};
+use uuid::Uuid;
 
 use super::dialect::PgMark;
 use crate::{
@@ -27,7 +28,12 @@ pub struct PgSql {
     finish: String,
     durable: &'static str,
     pub(super) prepare: SqlStr,
+    pub(super) release: SqlStr,
     pub(super) seal: SqlStr,
+    pub(super) flush: SqlStr,
+    pub(super) unseal: SqlStr,
+    /// Part of the name of all that is prepared.
+    ours: String,
     /// Statements prepared in a session do not stay in it: it is behind a proxy.
     plain: AtomicBool,
     pub(super) reply: SqlStr,
@@ -54,20 +60,28 @@ impl PgSql {
     pub(super) fn new(options: &Options) -> Self {
         let inbox = qualified(&options.tables, "inbox");
         let letters = qualified(&options.tables, "inbox_dead_letter");
+        // Behind a proxy a session may hold what others have prepared, for other tables.
+        let ours = Uuid::new_v4().simple().to_string();
         Self {
             claim_wait: options.claim_wait,
             durable: options.commit_level.sql(),
             prepare: constant(format!(
-                "PREPARE inbox_kept_claim (text, uuid, bigint) AS {} VALUES ($1, $2, $3) {CLAIM_TAIL}; \
-                 PREPARE inbox_kept_recorded (text, uuid, text) AS {}, pg_catalog.set_config('lock_timeout', $3, true) \
+                "PREPARE inbox_kept_claim_{ours} (text, uuid, bigint) AS {} VALUES ($1, $2, $3) {CLAIM_TAIL}; \
+                 PREPARE inbox_kept_recorded_{ours} (text, uuid, text) AS {}, pg_catalog.set_config('lock_timeout', $3, true) \
                  FROM {inbox} WHERE consumer_name = $1 AND message_id = $2; \
-                 PREPARE inbox_kept_guard (text, text) AS {}; PREPARE inbox_kept_look AS {LOOK}",
+                 PREPARE inbox_kept_guard_{ours} (text, text) AS {}; PREPARE inbox_kept_look_{ours} AS {LOOK}",
                 claim_head(&inbox),
                 RECORDED,
                 guard_and_level("$1", "$2"),
             )),
+            release: constant(format!(
+                "DEALLOCATE inbox_kept_claim_{ours}; DEALLOCATE inbox_kept_recorded_{ours}; DEALLOCATE inbox_kept_guard_{ours}; \
+                 DEALLOCATE inbox_kept_look_{ours}; BEGIN"
+            )),
+            flush: constant(format!("BEGIN; EXECUTE inbox_kept_flush_{ours}; COMMIT")),
+            unseal: constant(format!("DEALLOCATE inbox_kept_flush_{ours}")),
             seal: constant(format!(
-                "PREPARE inbox_kept_flush AS {BARRIER}, pg_catalog.set_config('synchronous_commit', '{}', true)",
+                "PREPARE inbox_kept_flush_{ours} AS {BARRIER}, pg_catalog.set_config('synchronous_commit', '{}', true)",
                 options.commit_level.sql()
             )),
             plain: AtomicBool::new(false),
@@ -86,6 +100,7 @@ impl PgSql {
             )),
             reset: options.reset_session,
             inbox,
+            ours,
         }
     }
 
@@ -112,12 +127,13 @@ impl PgSql {
     }
 
     /// The same with what the session has prepared. The last part also takes back the bound of the wait.
-    fn push_prepared_claim(sql: &mut String, prepared: &Prepared, name: &str, claim: &Claim<'_>, wait: Duration) {
+    fn push_prepared_claim(&self, sql: &mut String, prepared: &Prepared, name: &str, claim: &Claim<'_>, wait: Duration) {
         let (id, hash, wait, usual) = (claim.id, hash_text(claim.fingerprint), milliseconds(wait), &prepared.lock_timeout);
+        let ours = &self.ours;
         let _ = write!(
             sql,
-            "SET LOCAL lock_timeout = {wait}; EXECUTE inbox_kept_claim ('{name}', '{id}', {hash}); \
-             EXECUTE inbox_kept_recorded ('{name}', '{id}', '{usual}')"
+            "SET LOCAL lock_timeout = {wait}; EXECUTE inbox_kept_claim_{ours} ('{name}', '{id}', {hash}); \
+             EXECUTE inbox_kept_recorded_{ours} ('{name}', '{id}', '{usual}')"
         );
     }
 
@@ -148,7 +164,7 @@ impl PgSql {
                 let level = if level == Level::Durable { self.durable } else { "off" };
                 let xid = &mark.xid;
                 let _ = if prepared.is_some() && !by_text {
-                    write!(sql, "EXECUTE inbox_kept_guard ('{xid}', '{level}'); COMMIT; ")
+                    write!(sql, "EXECUTE inbox_kept_guard_{} ('{xid}', '{level}'); COMMIT; ", self.ours)
                 } else {
                     write!(sql, "{}; COMMIT; ", guard_and_level(&format!("'{xid}'"), &format!("'{level}'")))
                 };
@@ -164,17 +180,23 @@ impl PgSql {
         // A claim that finds what was prepared for it is proof enough that no body has thrown the session's statements away.
         let looks = reset && prepared.is_some() && next.is_some();
         let checked = reset && !looks;
-        let (text, reset) = match (looks, checked) {
-            (true, _) => (RESET_AND_LOOK, 3),
-            (_, true) => (RESET, 6),
-            _ => ("", 0),
+        let reset = match (looks, checked) {
+            (true, _) => {
+                // The same where a claim follows, in a third of the time: locks are given back, and what bodies leave more rarely divides by zero.
+                let _ = write!(sql, "RESET SESSION AUTHORIZATION; RESET ALL; EXECUTE inbox_kept_look_{}; ", self.ours);
+                3
+            }
+            (_, true) => {
+                sql.push_str(RESET);
+                6
+            }
+            _ => 0,
         };
-        sql.push_str(text);
         if let Some(next) = next {
             sql.push_str(Postgres::begin(next.isolation).as_str());
             sql.push_str("; ");
             match (next.claim.names, prepared) {
-                ([name], Some(prepared)) => Self::push_prepared_claim(&mut sql, prepared, name, &next.claim, next.wait),
+                ([name], Some(prepared)) => self.push_prepared_claim(&mut sql, prepared, name, &next.claim, next.wait),
                 _ => self.push_claim(&mut sql, &next.claim, next.wait),
             }
         }
@@ -243,29 +265,16 @@ fn hash_text(fingerprint: Option<i64>) -> String {
     fingerprint.map_or_else(|| "NULL".to_owned(), |hash| hash.to_string())
 }
 
-macro_rules! reset {
-    ($last:literal) => {
-        concat!("CLOSE ALL; UNLISTEN *; RESET SESSION AUTHORIZATION; RESET ALL; DISCARD TEMP; ", $last)
-    };
-}
-
-/// The same where a claim follows, in a third of the time: locks are given back, and what bodies leave more rarely divides by zero.
-const RESET_AND_LOOK: &str = "RESET SESSION AUTHORIZATION; RESET ALL; EXECUTE inbox_kept_look; ";
-
 const LOOK: &str = "SELECT pg_catalog.pg_advisory_unlock_all(), 1 / CASE WHEN \
     EXISTS (SELECT FROM pg_catalog.pg_cursor()) OR EXISTS (SELECT FROM pg_catalog.pg_listening_channels()) \
     OR pg_catalog.pg_my_temp_schema() <> 0 AND EXISTS (SELECT FROM pg_catalog.pg_class WHERE relnamespace = pg_catalog.pg_my_temp_schema()) \
     THEN 0 ELSE 1 END";
 
 /// What a body may have left in the session. The last part asks for its prepared statements: those of sqlx, and those that a body made by text.
-pub(super) const RESET: &str = reset!(
-    "SELECT pg_catalog.count(*) FILTER (WHERE NOT from_sql), pg_catalog.count(*) FILTER (WHERE from_sql AND name NOT LIKE 'inbox@_kept@_%' ESCAPE '@'), \
-     pg_catalog.pg_advisory_unlock_all()::text FROM pg_catalog.pg_prepared_statements; "
-);
-
-/// Undoes [`PgSql::prepare`], in a session that is at rest.
-pub(super) const RELEASE: &str =
-    "DEALLOCATE inbox_kept_claim; DEALLOCATE inbox_kept_recorded; DEALLOCATE inbox_kept_guard; DEALLOCATE inbox_kept_look; BEGIN";
+pub(super) const RESET: &str = "CLOSE ALL; UNLISTEN *; RESET SESSION AUTHORIZATION; RESET ALL; DISCARD TEMP; \
+    SELECT pg_catalog.count(*) FILTER (WHERE NOT from_sql), \
+    pg_catalog.count(*) FILTER (WHERE from_sql AND name NOT LIKE 'inbox@_kept@_%' ESCAPE '@'), \
+    pg_catalog.pg_advisory_unlock_all()::text FROM pg_catalog.pg_prepared_statements; ";
 
 /// How many statements of a string belong to its end and to the reset; what follows are BEGIN and the claim.
 #[derive(Debug, Clone, Copy)]

@@ -147,7 +147,7 @@ impl Dialect for Sqlite {
         Ok(())
     }
 
-    async fn unseal(_conn: &mut SqliteConnection, _seal: &()) -> Result<(), sqlx::Error> {
+    async fn unseal(_conn: &mut SqliteConnection, _sql: &SqliteSql, _seal: &()) -> Result<(), sqlx::Error> {
         Ok(())
     }
 
@@ -190,7 +190,7 @@ impl Dialect for Sqlite {
         Ok(())
     }
 
-    async fn release(conn: &mut SqliteConnection, _kept: &()) -> Result<(), sqlx::Error> {
+    async fn release(conn: &mut SqliteConnection, _sql: &SqliteSql, _kept: &()) -> Result<(), sqlx::Error> {
         raw_sql("BEGIN").execute(conn).await.map(drop)
     }
 

@@ -70,7 +70,7 @@ pub trait Dialect: Database {
     fn flush(conn: &mut Self::Connection, sql: &Self::Sql, seal: &Self::Seal) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
 
     /// Takes the mark off.
-    fn unseal(conn: &mut Self::Connection, seal: &Self::Seal) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
+    fn unseal(conn: &mut Self::Connection, sql: &Self::Sql, seal: &Self::Seal) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
 
     /// Stops what the body has running on the server. The body's future is gone already; the connection is still ours.
     fn cut(pool: &Pool<Self>, watch: &Self::Watch, mark: &Self::Mark) -> impl Future<Output = Result<(), BoxError>> + Send;
@@ -94,7 +94,7 @@ pub trait Dialect: Database {
     fn barrier(conn: &mut Self::Connection, sql: &Self::Sql) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
 
     /// Undoes `keep` in a session that is at rest, and begins by text, past sqlx's own count.
-    fn release(conn: &mut Self::Connection, kept: &Self::Kept) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
+    fn release(conn: &mut Self::Connection, sql: &Self::Sql, kept: &Self::Kept) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
 
     /// Ends whatever transaction is open, by its text, past sqlx's own count.
     fn force_rollback(conn: &mut Self::Connection) -> impl Future<Output = Result<(), sqlx::Error>> + Send;

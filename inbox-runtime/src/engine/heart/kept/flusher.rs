@@ -137,7 +137,7 @@ impl<DB: InboxDatabase, W: Work<DB>> Flushing<DB, W> {
         loop {
             batch.clear();
             if self.received.recv_many(&mut batch, usize::MAX).await == 0 {
-                let clean = step(limit, DB::unseal(&mut conn, seal)).await.is_ok();
+                let clean = step(limit, DB::unseal(&mut conn, &self.inbox.shared.sql, seal)).await.is_ok();
                 put_back(&self.inbox, conn, if clean { Keep::Untouched } else { Keep::Broken }).await;
                 return true;
             }

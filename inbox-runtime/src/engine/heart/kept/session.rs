@@ -100,9 +100,9 @@ impl<'c, DB: InboxDatabase> Session<'c, DB> {
             return false;
         }
         let limit = self.inbox.shared.options.step_timeout;
-        let Self { mut tx, kept, .. } = self;
+        let Self { mut tx, kept, inbox, .. } = self;
         step(limit, async {
-            DB::release(&mut tx, &kept).await?;
+            DB::release(&mut tx, &inbox.shared.sql, &kept).await?;
             tx.rollback().await
         })
         .await
