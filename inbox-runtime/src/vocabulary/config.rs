@@ -46,7 +46,8 @@ pub enum Durability {
     /// Each commit waits for the disk.
     #[default]
     Commit,
-    /// Commits do not wait; acks do, for one commit that covers all before it. PostgreSQL only: elsewhere it is [`Durability::Commit`].
+    /// Commits do not wait; acks do, for one commit that covers all before it. PostgreSQL only, and not behind a transaction-pooling proxy, which
+    /// hides restarts of the database: there it is [`Durability::Commit`].
     ///
     /// Much faster where a flush takes time, and each message keeps a transaction of its own. The price: others may see an effect that a crash
     /// of the *database* takes back, until the message comes again and applies it once more. So whatever leaves the database because of the
