@@ -107,11 +107,11 @@ async fn a_message_takes_two_trips_and_a_duplicate_one() {
 #[tokio::test]
 async fn what_a_body_leaves_does_not_come_back_with_a_rollback() {
     // Undone in passing; and such that has to be looked for.
-    for left in
-        ["SET ROLE row_role; SET work_mem = '123kB'; SELECT pg_advisory_lock(4711)", "LISTEN a_channel; CREATE TEMP TABLE inbox (i int)"]
-    {
+    let role = format!("row_{}", new_id().as_uuid().simple());
+    let settings = format!("SET ROLE {role}; SET work_mem = '123kB'; SELECT pg_advisory_lock(4711)");
+    for left in [settings, "LISTEN a_channel; CREATE TEMP TABLE inbox (i int)".to_owned()] {
         let pool = postgres_with(3).await;
-        run(&pool, "DROP ROLE IF EXISTS row_role; CREATE ROLE row_role; GRANT ALL ON ALL TABLES IN SCHEMA public TO row_role").await;
+        run(&pool, &format!("CREATE ROLE {role}; GRANT ALL ON ALL TABLES IN SCHEMA public TO {role}")).await;
         let failed = std::sync::atomic::AtomicBool::new(false);
         let ids: Vec<MessageId> = (0..5).map(|_| new_id()).collect();
         let body = Row::body(move |tx, nth| {
