@@ -50,6 +50,13 @@ impl Field {
         Ok(self)
     }
 
+    /// Every flush of the log takes this much longer.
+    pub(crate) fn with_flush(mut self, flush: Duration) -> Self {
+        let delay = flush.as_micros().to_string();
+        self.options = self.options.options([("commit_delay", delay.as_str()), ("commit_siblings", "0")]);
+        self
+    }
+
     pub(crate) fn options(&self) -> PgConnectOptions {
         let options = self.options.clone();
         match &self.delay {

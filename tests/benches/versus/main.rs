@@ -12,6 +12,7 @@ mod report;
 use std::{num::NonZeroU16, time::Duration};
 
 use anyhow::Context;
+use inbox_runtime::Durability;
 
 use crate::{
     by_hand::{OnConnections, OnPool},
@@ -82,6 +83,19 @@ async fn main() -> anyhow::Result<()> {
             report.pair("dup_10", &compare(plan, &OnPool::new(&field, workers).await?, &ours, messages, Mix::TenPercent).await?);
             report.pair("dup_100", &compare(plan, &OnPool::new(&field, workers).await?, &ours, messages, Mix::Duplicates).await?);
         }
+    }
+    for (name, workers, durability, messages) in [
+        ("flush2ms", 1, Durability::Commit, 300),
+        ("before_ack_flush2ms", 1, Durability::BeforeAck, 300),
+        ("before_ack_flush2ms_four", 4, Durability::BeforeAck, 1_000),
+    ] {
+        if !wanted(name) {
+            continue;
+        }
+        let field = Field::new(&url).await?.with_flush(Duration::from_millis(2));
+        let workers = NonZeroU16::new(workers).context("no worker")?;
+        let ours = Ours::new(&field, workers).await?.durability(durability);
+        report.pair(name, &compare(plan, &OnPool::new(&field, workers).await?, &ours, messages, Mix::Fresh).await?);
     }
     report.finish("target/versus.md")
 }

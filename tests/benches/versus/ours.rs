@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU16;
 
-use inbox_runtime::{Dispatcher, IdFrom, Inbox, Intake, Json, MessageId, Runner, idempotent_consumer};
+use inbox_runtime::{Dispatcher, Durability, IdFrom, Inbox, Intake, Json, MessageId, Runner, idempotent_consumer};
 use sqlx::{PgPool, Postgres, Transaction};
 
 use crate::{
@@ -22,13 +22,19 @@ pub(crate) struct Ours<'f> {
     pool: PgPool,
     dispatcher: Dispatcher<Postgres>,
     workers: NonZeroU16,
+    durability: Durability,
 }
 
 impl<'f> Ours<'f> {
     pub(crate) async fn new(field: &'f Field, workers: NonZeroU16) -> anyhow::Result<Self> {
-        let pool = field.pool(u32::from(workers.get()) + 1).await?;
+        let pool = field.pool(u32::from(workers.get()) + 2).await?;
         let dispatcher = Dispatcher::builder(&Inbox::new(&pool)).only([bench::NAME]).build().await?;
-        Ok(Self { field, pool, dispatcher, workers })
+        Ok(Self { field, pool, dispatcher, workers, durability: Durability::Commit })
+    }
+
+    pub(crate) const fn durability(mut self, durability: Durability) -> Self {
+        self.durability = durability;
+        self
     }
 }
 
@@ -42,6 +48,6 @@ impl Side for Ours<'_> {
         let stop = feed.done.clone();
         let runner = Runner::new(self.dispatcher.clone(), feed, Intake::new("bench", IdFrom::header("event-id")));
         let prefetch = NonZeroU16::MIN.saturating_add(255);
-        Ok(runner.workers(self.workers).prefetch(prefetch).stop_on(stop).run().await?)
+        Ok(runner.workers(self.workers).durability(self.durability).prefetch(prefetch).stop_on(stop).run().await?)
     }
 }

@@ -34,7 +34,7 @@ impl Report {
     }
 
     fn line(&mut self, name: &str, figure: &str, detail: &str) {
-        println!("{name:16} {figure:>7}  {detail}");
+        println!("{name:24} {figure:>7}  {detail}");
         // Writing to a string cannot fail.
         let _ = writeln!(self.table, "| {name} | {figure} | {detail} |");
     }
