@@ -11,6 +11,7 @@ mod postgres {
     mod escapes;
     mod event_type;
     mod failures;
+    mod group;
     mod identity;
     mod kept;
     mod migrate;

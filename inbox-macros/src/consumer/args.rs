@@ -1,7 +1,7 @@
 use proc_macro2::{Group, Ident, Literal, Span, TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::{
-    Lit, LitStr, Path, Token,
+    Lit, LitInt, LitStr, Path, Token,
     ext::IdentExt,
     parse::{ParseStream, Parser},
     token::Bracket,
@@ -10,7 +10,7 @@ use syn::{
 use crate::support::{errors::Errors, key::Key, slot::Slot, tokens};
 
 /// In the order in which a message lists them.
-const KEYS: &[&str] = &["name", "topic", "topics", "event", "aliases", "isolation", "timeout", "crate"];
+const KEYS: &[&str] = &["name", "topic", "topics", "event", "aliases", "isolation", "timeout", "group", "crate"];
 
 /// The arguments as written: each given at most once and of the right kind, their values not yet judged.
 #[derive(Default)]
@@ -22,6 +22,7 @@ pub(crate) struct Args {
     pub(crate) aliases: Slot<List>,
     pub(crate) isolation: Slot<LitStr>,
     pub(crate) timeout: Slot<LitStr>,
+    pub(crate) group: Slot<LitInt>,
     pub(crate) krate: Slot<Path>,
     /// A misspelt or positional argument was probably the name: do not ask for it again.
     pub(crate) name_attempted: bool,
@@ -97,6 +98,7 @@ impl Args {
             "aliases" => return self.aliases.claim(key, errors),
             "isolation" => return self.isolation.claim(key, errors),
             "timeout" => return self.timeout.claim(key, errors),
+            "group" => return self.group.claim(key, errors),
             "crate" => return self.krate.claim(key, errors),
             "topic" => (self.topic.claim(key, errors), self.topics.is_given()),
             _ => (self.topics.claim(key, errors), self.topic.is_given()),
@@ -111,6 +113,7 @@ impl Args {
         let slot = match key.text().as_str() {
             "topics" => return self.topics.fill(key.clone(), value.list(&key, errors)),
             "aliases" => return self.aliases.fill(key.clone(), value.list(&key, errors)),
+            "group" => return self.group.fill(key.clone(), value.number(&key, errors)),
             "crate" => return self.krate.fill(key, value.path(errors)),
             "name" => &mut self.name,
             "topic" => &mut self.topic,
@@ -159,6 +162,17 @@ impl Value {
         (errors.count() == before).then_some(List { brackets, items })
     }
 
+    fn number(self, key: &Key, errors: &mut Errors) -> Option<LitInt> {
+        let number = match &self {
+            Self::Other(tokens) => syn::parse2::<LitInt>(tokens.clone()).ok().filter(|number| number.suffix().is_empty()),
+            Self::Text(_) | Self::List(_) => None,
+        };
+        if number.is_none() {
+            errors.at(self, format_args!("`{key}` must be a number, as in `{key} = {}`", example(&key.text())));
+        }
+        number
+    }
+
     fn path(self, errors: &mut Errors) -> Option<Path> {
         if let Self::Other(tokens) = &self
             && let Ok(path) = Path::parse_mod_style.parse2(tokens.clone())
@@ -193,6 +207,7 @@ fn example(key: &str) -> &'static str {
         "aliases" => r#"["old-name"]"#,
         "isolation" => r#""serializable""#,
         "timeout" => r#""30s""#,
+        "group" => "100",
         _ => "::my_crate::inbox",
     }
 }

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use proc_macro2::{Ident, Span, TokenStream};
-use syn::{LitStr, Path};
+use syn::{LitInt, LitStr, Path};
 
 use crate::{
     consumer::{
@@ -43,10 +43,12 @@ fn facts(args: Args, errors: &mut Errors) -> (Option<Facts>, Option<TokenStream>
     let aliases = args.aliases.into_value().map(|list| aliases(list, name.as_ref(), errors)).unwrap_or_default();
     let isolation = args.isolation.into_value().and_then(|level| isolation(&level, errors));
     let timeout = args.timeout.into_value().and_then(|text| timeout(&text, errors));
+    let group = args.group.into_value().and_then(|number| group(&number, errors));
     let krate = args.krate.into_value().and_then(|path| check_crate(path, errors));
 
     let private = (krate.is_some() || !krate_is_given).then(|| krate::private(krate.as_ref()));
-    let facts = name.map(|name| Facts { name, aliases, topics: topic.into_iter().chain(topics).collect(), event, isolation, timeout });
+    let facts =
+        name.map(|name| Facts { name, aliases, topics: topic.into_iter().chain(topics).collect(), event, isolation, timeout, group });
     (facts, private)
 }
 
@@ -126,6 +128,14 @@ fn timeout(literal: &LitStr, errors: &mut Errors) -> Option<Duration> {
         Some(_) => {}
     }
     duration
+}
+
+fn group(literal: &LitInt, errors: &mut Errors) -> Option<u16> {
+    let number = literal.base10_parse::<u16>().ok().filter(|number| (2..=1_000).contains(number));
+    if number.is_none() {
+        errors.at(literal, "`group` must be between 2 and 1000: so many messages share a transaction at most");
+    }
+    number
 }
 
 fn check_crate(path: Path, errors: &mut Errors) -> Option<Path> {

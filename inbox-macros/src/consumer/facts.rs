@@ -6,7 +6,7 @@ use quote::{quote, quote_spanned};
 use crate::{consumer::model::Facts, support::tokens::generated_at};
 
 pub(crate) fn write(facts: &Facts, private: &TokenStream, consumer: &Ident) -> TokenStream {
-    let Facts { name: _, aliases, topics, event, isolation, timeout } = facts;
+    let Facts { name: _, aliases, topics, event, isolation, timeout, group } = facts;
     let mut given = Vec::new();
     if !aliases.is_empty() {
         given.push(quote!(aliases: &[#(#aliases),*]));
@@ -23,6 +23,9 @@ pub(crate) fn write(facts: &Facts, private: &TokenStream, consumer: &Ident) -> T
     if let Some(timeout) = timeout {
         let (seconds, nanos) = (timeout.as_secs(), timeout.subsec_nanos());
         given.push(quote!(timeout: #private::Some(#private::Duration::new(#seconds, #nanos))));
+    }
+    if let Some(group) = group {
+        given.push(quote!(group: #group));
     }
     let location = quote_spanned!(generated_at(consumer.span())=> ::core::file!(), ::core::line!(), ::core::module_path!());
     let new = quote!(#private::Facts::new(#consumer::NAME, #private::Location::new(#location)));

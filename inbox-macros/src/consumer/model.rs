@@ -20,6 +20,7 @@ pub(crate) struct Facts {
     /// A variant of the runtime's `Isolation`.
     pub(crate) isolation: Option<Ident>,
     pub(crate) timeout: Option<Duration>,
+    pub(crate) group: Option<u16>,
 }
 
 /// What the signature says.

@@ -20,7 +20,7 @@ fn everything() {
     check(
         "everything",
         r#"name = "ledger", aliases = ["books", "journal"], topics = ["orders", "refunds"], event = "OrderPlaced",
-           isolation = "serializable", timeout = "1500ms", crate = crate::facade"#,
+           isolation = "serializable", timeout = "1500ms", group = 50, crate = crate::facade"#,
         r#"
         /// Writes the ledger.
         ///

@@ -13,7 +13,7 @@ fn item(item: &str) -> Vec<String> {
 #[test]
 fn a_plain_consumer_has_no_errors() {
     assert_eq!(arguments(r#"name = "billing""#), Vec::<String>::new());
-    let all = r#"name = "billing", topics = ["a", "b"], event = "E", aliases = ["old",], isolation = "repeatable read", timeout = "30s", crate = crate::inbox,"#;
+    let all = r#"name = "billing", topics = ["a", "b"], event = "E", aliases = ["old",], isolation = "repeatable read", timeout = "30s", group = 100, crate = crate::inbox,"#;
     assert_eq!(arguments(all), Vec::<String>::new());
 }
 
@@ -41,7 +41,9 @@ fn keys_are_known_and_given_once() {
     assert_eq!(arguments(r#"name = "a", alias = ["b"]"#), ["unknown argument `alias`; did you mean `aliases`?"]);
     assert_eq!(
         arguments(r#"name = "a", retires = 3"#),
-        ["unknown argument `retires`; expected one of: `name`, `topic`, `topics`, `event`, `aliases`, `isolation`, `timeout`, `crate`"]
+        [
+            "unknown argument `retires`; expected one of: `name`, `topic`, `topics`, `event`, `aliases`, `isolation`, `timeout`, `group`, `crate`"
+        ]
     );
     assert_eq!(arguments(r#"name = "a", name = "b""#), ["`name` is specified more than once"]);
     assert_eq!(arguments(r#"name = "a", timeout = "1s", timeout = "x""#), ["`timeout` is specified more than once"]);
@@ -80,6 +82,14 @@ fn other_values_say_what_to_write() {
         ["`30 sec` is not a duration; write a number and a unit, as in `30s`, `15m`, `12h` or `7d`"]
     );
     assert_eq!(arguments(r#"name = "a", timeout = "0s""#), ["`timeout` cannot be zero"]);
+    assert_eq!(arguments(r#"name = "a", group = 100"#), [""; 0]);
+    for wrong in ["\"100\"", "100u16", "many", "[1]"] {
+        assert_eq!(arguments(&format!("name = \"a\", group = {wrong}")), ["`group` must be a number, as in `group = 100`"], "{wrong}");
+    }
+    for wrong in ["0", "1", "1001", "70000"] {
+        let range = "`group` must be between 2 and 1000: so many messages share a transaction at most";
+        assert_eq!(arguments(&format!("name = \"a\", group = {wrong}")), [range], "{wrong}");
+    }
     assert_eq!(arguments(r#"name = "a", timeout = 30"#), ["`timeout` must be a string literal, as in `timeout = \"30s\"`"]);
     assert_eq!(
         arguments(r#"name = "a", isolation = "Serializable""#),

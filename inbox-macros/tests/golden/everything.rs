@@ -44,6 +44,7 @@ impl r#type {
                 event: __p::Some("OrderPlaced"),
                 isolation: __p::Some(__p::Isolation::Serializable),
                 timeout: __p::Some(__p::Duration::new(1u64, 500000000u32)),
+                group: 50u16,
                 ..__p::Facts::new(r#type::NAME, __p::Location::new(::core::file!(), ::core::line!(), ::core::module_path!()))
             },
             |__tx, __cx| {

@@ -77,6 +77,8 @@ async fn main() -> anyhow::Result<()> {
         report.pair(name, &pair);
         if name == "one" {
             report.value("cpu", pair.cpu());
+            let grouped = Ours::grouped(&field, workers).await?;
+            report.pair("grouped", &compare(plan, &OnPool::new(&field, workers).await?, &grouped, messages, Mix::Fresh).await?);
             let kept = OnConnections::new(&field, workers).await?;
             report.pair("one_connection", &compare(plan, &OnPool::new(&field, workers).await?, &kept, messages, Mix::Fresh).await?);
             let ours = Ours::new(&field, workers).await?;
@@ -96,6 +98,10 @@ async fn main() -> anyhow::Result<()> {
         let workers = NonZeroU16::new(workers).context("no worker")?;
         let ours = Ours::new(&field, workers).await?.durability(durability);
         report.pair(name, &compare(plan, &OnPool::new(&field, workers).await?, &ours, messages, Mix::Fresh).await?);
+        if name == "flush2ms" {
+            let grouped = Ours::grouped(&field, workers).await?;
+            report.pair("grouped_flush2ms", &compare(plan, &OnPool::new(&field, workers).await?, &grouped, messages, Mix::Fresh).await?);
+        }
     }
     report.finish("target/versus.md")
 }

@@ -17,6 +17,12 @@ async fn bench(tx: &mut Transaction<'_, Postgres>, id: MessageId, Json(order): J
     effect(tx, id.as_uuid(), order.amount_cents).await
 }
 
+/// The same, with others in its transaction.
+#[idempotent_consumer(name = "bench.grouped", topic = "orders", group = 100)]
+async fn grouped(tx: &mut Transaction<'_, Postgres>, id: MessageId, Json(order): Json<Order>) -> Result<(), sqlx::Error> {
+    effect(tx, id.as_uuid(), order.amount_cents).await
+}
+
 pub(crate) struct Ours<'f> {
     field: &'f Field,
     pool: PgPool,
@@ -27,8 +33,16 @@ pub(crate) struct Ours<'f> {
 
 impl<'f> Ours<'f> {
     pub(crate) async fn new(field: &'f Field, workers: NonZeroU16) -> anyhow::Result<Self> {
+        Self::of(bench::NAME, field, workers).await
+    }
+
+    pub(crate) async fn grouped(field: &'f Field, workers: NonZeroU16) -> anyhow::Result<Self> {
+        Self::of(grouped::NAME, field, workers).await
+    }
+
+    async fn of(consumer: &str, field: &'f Field, workers: NonZeroU16) -> anyhow::Result<Self> {
         let pool = field.pool(u32::from(workers.get()) + 2).await?;
-        let dispatcher = Dispatcher::builder(&Inbox::new(&pool)).only([bench::NAME]).build().await?;
+        let dispatcher = Dispatcher::builder(&Inbox::new(&pool)).only([consumer]).build().await?;
         Ok(Self { field, pool, dispatcher, workers, durability: Durability::Commit })
     }
 

@@ -18,7 +18,7 @@ impl Faults {
         Self { seed, duplicate: 0.0, lose_settle: 0.0, shuffle: false, unavailable: 0.0, delay: Duration::ZERO }
     }
 
-    /// How often a message is delivered once more although it is held or done.
+    /// How often a message is delivered once more although it is held or done; once a message.
     pub const fn duplicate(mut self, rate: f64) -> Self {
         self.duplicate = rate;
         self

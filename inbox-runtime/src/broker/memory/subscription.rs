@@ -37,7 +37,8 @@ impl MemorySubscription {
         state.held.insert(handle, held);
         state.counts.deliveries += 1;
         let duplicate = state.faults.duplicate;
-        if state.happens(duplicate) {
+        // Once a message: a copy that is doubled in its turn would soon be more than anybody can ack.
+        if attempt == 1 && state.happens(duplicate) {
             // The same message once more, while the first is held.
             state.ready.push_back(Ready { at: Instant::now(), attempt, number, message: message.clone() });
         }

@@ -1,23 +1,18 @@
-use std::num::NonZeroU16;
+use std::{collections::HashSet, num::NonZeroU16, time::Duration};
 
-use futures_core::stream::BoxStream;
-use futures_util::TryStreamExt;
 use sqlx::SqlSafeStr;
-use sqlx::{
-    Connection, Either, PgConnection, Pool, Postgres, Row, SqlStr,
-    pool::PoolConnection,
-    postgres::{PgDatabaseError, PgQueryResult, PgRow, PgSeverity},
-    query, raw_sql,
-};
+use sqlx::{Connection, PgConnection, Pool, Postgres, Row, SqlStr, pool::PoolConnection, postgres::PgSeverity, query, raw_sql};
+use uuid::Uuid;
 
 use super::{
+    answers::{Heard, aborted, claimed, code, database_error, ended, mark, unchanged},
     commit_guard, migrate,
     sql::{PgSql, Prepared, RESET},
     verify,
 };
 use crate::{
     engine::contract::{
-        database::{Claim, Claimed, CommitGuard, DeadLetterRow, Dialect, Guarded, InboxDatabase, MigrateError, Recorded, SqlFault},
+        database::{Claim, Claimed, CommitGuard, DeadLetterRow, Dialect, Guarded, InboxDatabase, MigrateError, SqlFault},
         trip::{End, Ended, Next, Trip},
     },
     vocabulary::{
@@ -31,9 +26,9 @@ use crate::{
 #[expect(unnameable_types, reason = "reachable through a sealed trait only")]
 pub struct PgMark {
     pub(super) xid: String,
-    pid: i32,
+    pub(super) pid: i32,
     /// When it claimed, in seconds: whatever backend has this pid and is older is the one that claimed.
-    at: String,
+    pub(super) at: String,
 }
 
 /// Whether the session holds our prepared statements.
@@ -140,6 +135,21 @@ impl Dialect for Postgres {
             (Some(next), None) => Some(claimed(conn, sql, &next.claim, &rows, before + 1).await),
         };
         Trip { ended: Ended::Done, open: claimed.is_some(), claimed, broken }
+    }
+
+    const GROUPS: bool = true;
+
+    async fn claim_many(
+        conn: &mut PgConnection,
+        sql: &PgSql,
+        claims: &[Claim<'_>],
+        isolation: Option<Isolation>,
+        wait: Duration,
+    ) -> Result<(Option<PgMark>, HashSet<Uuid>), sqlx::Error> {
+        let rows = raw_sql(sql.claim_many(claims, isolation, wait)).fetch_all(conn).await?;
+        let fresh: HashSet<Uuid> = rows.iter().map(|row| row.try_get(3)).collect::<Result<_, _>>()?;
+        let mark = rows.first().map(mark).transpose()?;
+        Ok((mark, fresh))
     }
 
     const FLUSHES: bool = true;
@@ -274,110 +284,4 @@ impl Dialect for Postgres {
             .await
             .map(drop)
     }
-}
-
-/// What came back for a string of statements, up to the first error.
-struct Heard {
-    /// How many statements were completed.
-    done: usize,
-    /// Each with the number of the statement that it belongs to.
-    rows: Vec<(usize, PgRow)>,
-    error: Option<sqlx::Error>,
-}
-
-impl Heard {
-    async fn from(mut results: BoxStream<'_, Result<Either<PgQueryResult, PgRow>, sqlx::Error>>) -> Self {
-        let mut heard = Self { done: 0, rows: Vec::new(), error: None };
-        loop {
-            match results.try_next().await {
-                Ok(Some(Either::Left(_done))) => heard.done += 1,
-                Ok(Some(Either::Right(row))) => heard.rows.push((heard.done, row)),
-                Ok(None) => return heard,
-                Err(e) => {
-                    heard.error = Some(e);
-                    return heard;
-                }
-            }
-        }
-    }
-}
-
-/// Reads the claim, whose first statement has this number: SET, INSERT, then the row that is there, perhaps with a SET before it.
-async fn claimed(
-    conn: &mut PgConnection,
-    sql: &PgSql,
-    claim: &Claim<'_>,
-    rows: &[(usize, PgRow)],
-    first: usize,
-) -> Result<Claimed<PgMark>, sqlx::Error> {
-    let of = |number: usize| rows.iter().filter(move |(statement, _)| *statement == first + number).map(|(_, row)| row);
-    let inserted = of(1).count();
-    if inserted == claim.names.len() {
-        let row = of(1).next().ok_or(sqlx::Error::RowNotFound)?;
-        let xid: Option<String> = row.try_get(0)?;
-        let xid = xid.ok_or_else(|| sqlx::Error::Protocol("a claim that inserted has no transaction id".to_owned()))?;
-        return Ok(Claimed::Fresh(PgMark { xid, pid: row.try_get(1)?, at: row.try_get(2)? }));
-    }
-    let again;
-    let row = if inserted > 0 {
-        // Applied under another of its names. What was claimed here is taken back, and was read as if it were the row that stood there.
-        raw_sql("ROLLBACK AND CHAIN").execute(&mut *conn).await?;
-        again = raw_sql(sql.recorded(claim)).fetch_optional(conn).await?;
-        again.as_ref()
-    } else {
-        of(2).chain(of(3)).next()
-    };
-    // Gone meanwhile: purged between two statements. It was applied.
-    let Some(row) = row else { return Ok(Claimed::Duplicate(Recorded::default())) };
-    Ok(Claimed::Duplicate(Recorded { reply: row.try_get(0)?, fingerprint: row.try_get(1)?, durable: row.try_get(2)? }))
-}
-
-/// What went wrong at the end of a transaction, `done` statements into it.
-async fn ended(conn: &mut PgConnection, end: End<'_, PgMark>, done: usize, error: sqlx::Error) -> Trip<PgMark> {
-    match end {
-        // Nothing runs behind an error of the server, so COMMIT was not reached.
-        End::Commit { mark, .. } if done == 0 && database_error(&error).is_some() => match code(&error) {
-            Some("22012") => Trip::failed(Ended::Escaped),
-            Some("25P02") => match aborted(conn, mark).await {
-                Guarded::Aborted => Trip { ended: Ended::Aborted, claimed: None, open: true, broken: false },
-                Guarded::Lost(e) => Trip::failed(Ended::Lost(e)),
-                Guarded::Escaped | Guarded::Sound => Trip::failed(Ended::Escaped),
-            },
-            _ => Trip::failed(Ended::Lost(error)),
-        },
-        End::Commit { .. } if done > 0 && Postgres::refused(&error) => {
-            Trip { ended: Ended::Refused(error), claimed: None, open: false, broken: false }
-        }
-        End::Commit { .. } => Trip::failed(Ended::Unknown(error)),
-        End::Nothing | End::Rollback | End::Barrier => Trip::failed(Ended::Lost(error)),
-    }
-}
-
-/// An aborted transaction, but is it the claim's? After `COMMIT; BEGIN` it is another one, and the claim stands.
-async fn aborted(conn: &mut PgConnection, mark: &PgMark) -> Guarded {
-    // AND CHAIN, so that the rollback that follows has something to end.
-    match raw_sql("ROLLBACK AND CHAIN").execute(&mut *conn).await {
-        Ok(_) => Postgres::fate(conn, mark).await,
-        Err(e) => Guarded::Lost(e),
-    }
-}
-
-/// The last row of a reset. After DEALLOCATE ALL the next body would use statements that are gone; after PREPARE it would meet one that it did
-/// not write.
-fn unchanged(conn: &PgConnection, counts: Option<&PgRow>) -> Result<(), sqlx::Error> {
-    let counts = counts.ok_or(sqlx::Error::RowNotFound)?;
-    let (ours, by_text): (i64, i64) = (counts.try_get(0)?, counts.try_get(1)?);
-    if by_text == 0 && usize::try_from(ours).is_ok_and(|ours| ours >= conn.cached_statements_size()) {
-        Ok(())
-    } else {
-        Err(sqlx::Error::Protocol("a body has changed the session's prepared statements".to_owned()))
-    }
-}
-
-fn database_error(error: &sqlx::Error) -> Option<&PgDatabaseError> {
-    error.as_database_error()?.try_downcast_ref()
-}
-
-fn code(error: &sqlx::Error) -> Option<&str> {
-    database_error(error).map(PgDatabaseError::code)
 }

@@ -1,5 +1,6 @@
 //! PostgreSQL 13 to 18.
 
+mod answers;
 mod commit_guard;
 mod dialect;
 mod migrate;

@@ -13,7 +13,7 @@ use crate::{
         database::{Claim, Dialect},
         trip::{End, Level, Next},
     },
-    vocabulary::config::{Options, Tables},
+    vocabulary::config::{Isolation, Options, Tables},
 };
 
 /// The texts that depend on the options. Everything is qualified: a temporary table named `inbox` must not be met.
@@ -147,6 +147,19 @@ impl PgSql {
                 "statements prepared in a session do not stay there (a transaction-pooling proxy?); claims are sent as plain text"
             );
         }
+    }
+
+    /// BEGIN, SET, INSERT, SET.
+    pub(super) fn claim_many(&self, claims: &[Claim<'_>], isolation: Option<Isolation>, wait: Duration) -> SqlStr {
+        let mut sql = String::with_capacity(400 + 100 * claims.len());
+        let begin = Postgres::begin(isolation);
+        let _ = write!(sql, "{}; SET LOCAL lock_timeout = {}; {} VALUES ", begin.as_str(), milliseconds(wait), claim_head(&self.inbox));
+        for (i, claim) in claims.iter().enumerate() {
+            let (comma, name, id, hash) = (if i == 0 { "" } else { ", " }, claim.name, claim.id, hash_text(claim.fingerprint));
+            let _ = write!(sql, "{comma}('{name}', '{id}', {hash})");
+        }
+        let _ = write!(sql, " {CLAIM_TAIL}, message_id; SET LOCAL lock_timeout = DEFAULT");
+        constant(sql)
     }
 
     /// The string of a session that a worker keeps, and where its parts end.

@@ -1,9 +1,11 @@
 use std::{
+    collections::HashSet,
     num::NonZeroU16,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
+    time::Duration,
 };
 
 use sqlx::{Connection, Pool, Row, SqlSafeStr, SqlStr, Sqlite, SqliteConnection, pool::PoolConnection, query, raw_sql};
@@ -134,6 +136,18 @@ impl Dialect for Sqlite {
         let claimed = Self::claim(conn, sql, &next.claim).await;
         let broken = claimed.as_ref().is_err_and(|e| e.as_database_error().is_none());
         Trip { ended: Ended::Done, claimed: Some(claimed), open: true, broken }
+    }
+
+    const GROUPS: bool = false;
+
+    async fn claim_many(
+        _conn: &mut SqliteConnection,
+        _sql: &SqliteSql,
+        _claims: &[Claim<'_>],
+        _isolation: Option<Isolation>,
+        _wait: Duration,
+    ) -> Result<(Option<SqliteMark>, HashSet<Uuid>), sqlx::Error> {
+        Ok((None, HashSet::new()))
     }
 
     /// Not yet: every commit waits.

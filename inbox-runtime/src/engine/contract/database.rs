@@ -1,4 +1,4 @@
-use std::{future::Future, num::NonZeroU16};
+use std::{collections::HashSet, future::Future, num::NonZeroU16, time::Duration};
 
 use sqlx::{Database, Pool, SqlStr, pool::PoolConnection};
 use uuid::Uuid;
@@ -59,6 +59,18 @@ pub trait Dialect: Database {
         reset: bool,
         next: Option<Next<'_>>,
     ) -> impl Future<Output = Trip<Self::Mark>> + Send;
+
+    /// Whether many messages can share a transaction.
+    const GROUPS: bool;
+
+    /// Begins and claims for many, sorted by id, each under one name: the mark, if any is fresh, and the ids of those that are.
+    fn claim_many(
+        conn: &mut Self::Connection,
+        sql: &Self::Sql,
+        claims: &[Claim<'_>],
+        isolation: Option<Isolation>,
+        wait: Duration,
+    ) -> impl Future<Output = Result<(Option<Self::Mark>, HashSet<Uuid>), sqlx::Error>> + Send;
 
     /// Whether one commit that waits for the disk makes those before it durable as well.
     const FLUSHES: bool;

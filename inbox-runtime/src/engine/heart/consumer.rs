@@ -54,6 +54,8 @@ pub struct Facts {
     pub isolation: Option<Isolation>,
     /// How long its body may run.
     pub timeout: Option<Duration>,
+    /// How many messages may share a transaction.
+    pub group: u16,
     /// Where it is written.
     pub location: Location,
 }
@@ -61,7 +63,7 @@ pub struct Facts {
 impl Facts {
     /// For the attribute: a consumer of which nothing but this is said.
     pub const fn new(name: &'static str, location: Location) -> Self {
-        Self { name, aliases: &[], topics: &[], event: None, isolation: None, timeout: None, location }
+        Self { name, aliases: &[], topics: &[], event: None, isolation: None, timeout: None, group: 1, location }
     }
 
     /// The name and its aliases, sorted: the order in which every process claims them.

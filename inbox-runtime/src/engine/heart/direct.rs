@@ -38,7 +38,7 @@ where
     Box::pin(async move {
         let facts = registration.facts();
         let (name, names) = (facts.name, facts.names());
-        let order = Order { name, names, isolation: facts.isolation, timeout: facts.timeout, id, fingerprint: None };
+        let order = Order { name, names, isolation: facts.isolation, timeout: facts.timeout, group: 1, id, fingerprint: None };
         let work = Once { body: Some(body), result: PhantomData::<fn() -> P::Result> };
         let cancel = CancellationToken::new();
         let _cut = cancel.clone().drop_guard();

@@ -18,6 +18,8 @@ pub(crate) struct Job<DB: InboxDatabase, W: Work<DB>> {
     pub(super) cancel: CancellationToken,
     /// It met a session that was of no use, once.
     pub(super) moved: bool,
+    /// With how many others at most it may share a transaction, after it has spoilt one or was there.
+    pub(super) limit: u16,
     patience: Patience,
     turn: Turn,
     caller: oneshot::Sender<Finished<W::Value, W::Error>>,
@@ -42,7 +44,13 @@ impl<DB: InboxDatabase, W: Work<DB>> Job<DB, W> {
             drop(caller.send(Err(error)));
             return None;
         };
-        Some(Self { order, work, cancel, moved: false, patience: Patience::new(inbox), turn, caller })
+        Some(Self { order, work, cancel, moved: false, limit: u16::MAX, patience: Patience::new(inbox), turn, caller })
+    }
+
+    /// From now on in a transaction of its own.
+    pub(super) const fn alone(mut self) -> Self {
+        self.limit = 1;
+        self
     }
 
     /// Its end before it has begun.

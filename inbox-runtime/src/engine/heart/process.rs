@@ -28,6 +28,8 @@ pub(crate) struct Order {
     pub(crate) names: Vec<&'static str>,
     pub(crate) isolation: Option<Isolation>,
     pub(crate) timeout: Option<Duration>,
+    /// How many messages may share a transaction.
+    pub(crate) group: u16,
     pub(crate) id: MessageId,
     pub(crate) fingerprint: Option<i64>,
 }

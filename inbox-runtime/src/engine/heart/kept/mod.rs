@@ -1,6 +1,8 @@
 //! A runner's workers: each owns a session, in which the claim of a message travels with the commit of the one before it.
 
+mod desk;
 pub(crate) mod flusher;
+mod group;
 pub(crate) mod queue;
 mod session;
 pub(crate) mod worker;

@@ -50,6 +50,17 @@ impl<T> Queue<T> {
         self.lock().waiting.pop_front()
     }
 
+    /// Up to `most` that are like this, in their order.
+    pub(super) fn take(&self, most: usize, like: impl Fn(&T) -> bool) -> Vec<T> {
+        let mut state = self.lock();
+        let (mut taken, mut left) = (Vec::new(), VecDeque::with_capacity(state.waiting.len()));
+        for job in state.waiting.drain(..) {
+            if taken.len() < most && like(&job) { taken.push(job) } else { left.push_back(job) }
+        }
+        state.waiting = left;
+        taken
+    }
+
     /// The next job, as soon as there is one; `None` once the queue is closed and empty. Cancel safe.
     pub(super) async fn pop(&self) -> Option<T> {
         loop {

@@ -8,8 +8,9 @@ use super::super::{
     probe::point,
     process::Order,
 };
+use super::group::ClaimedGroup;
 use crate::engine::contract::{
-    database::InboxDatabase,
+    database::{Claim, InboxDatabase},
     trip::{End, Ended, Next, Trip},
 };
 
@@ -74,6 +75,20 @@ impl<'c, DB: InboxDatabase> Session<'c, DB> {
             self.dirty = false;
         }
         trip
+    }
+
+    /// Begins, and claims for all of them. `None`: none is fresh.
+    pub(super) async fn claim_many(&mut self, orders: Vec<&Order>, wait: Duration) -> Result<Option<ClaimedGroup<DB::Mark>>, sqlx::Error> {
+        let (limit, sql) = (self.inbox.shared.options.step_timeout, &self.inbox.shared.sql);
+        let isolation = orders.first().and_then(|order| order.isolation);
+        let mut claims: Vec<Claim<'_>> = orders.into_iter().map(Order::claim).collect();
+        // In one order everywhere: two workers that share ids would lock each other out.
+        claims.sort_unstable_by_key(|claim| claim.id);
+        point("after_begin");
+        self.open = true;
+        let (mark, fresh) = step(limit + wait, DB::claim_many(&mut self.tx, sql, &claims, isolation, wait)).await?;
+        point("after_claim");
+        Ok(mark.map(|mark| (mark, fresh)))
     }
 
     /// Leaves nothing open and nothing of a body behind. Whether that is certain.

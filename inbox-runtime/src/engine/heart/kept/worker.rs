@@ -1,32 +1,25 @@
-use std::{collections::VecDeque, future::Future, sync::Arc, time::Duration};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use sqlx::pool::PoolConnection;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::sleep;
 
 use super::{
     super::{
         attempt::{Keep, put_back},
-        body::{Guard, Verdict, body, caught, step},
         inbox::Inbox,
         job::Job,
-        process::{Finished, Processed, Work},
+        process::Work,
     },
-    flusher::{Epoch, Flusher, Unflushed},
+    desk::Desk,
+    flusher::Flusher,
     queue::Queue,
     session::Session,
 };
 use crate::{
-    engine::contract::{
-        database::{Claimed, InboxDatabase, SqlFault},
-        trip::{End, Ended, Level, Trip},
-    },
+    engine::contract::database::InboxDatabase,
     vocabulary::{backoff::Backoff, error::ProcessError},
 };
 
-/// How long a claim may wait that travels with the commit of another message, whose answer waits with it.
-const FUSED_WAIT: Duration = Duration::from_millis(20);
-/// How long a session is kept without a message.
-const IDLE: Duration = Duration::from_secs(10);
 /// Before a session is opened after one that could not be.
 const REOPEN: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(5));
 
@@ -90,260 +83,4 @@ async fn serve<DB: InboxDatabase, W: Work<DB>>(
         metrics::counter!("inbox_worker_sessions_lost_total").increment(1);
     }
     put_back(inbox, conn, if whole { Keep::Untouched } else { Keep::Broken }).await;
-}
-
-/// A worker at its session.
-struct Desk<'d, 'c, DB: InboxDatabase, W: Work<DB>> {
-    session: Session<'c, DB>,
-    at_hand: &'d mut VecDeque<Job<DB, W>>,
-    queue: &'d Queue<Job<DB, W>>,
-    /// Where commits do not wait for the disk: who does.
-    flusher: Option<&'d Flusher<DB, W>>,
-    /// Before the next attempt of what is at hand.
-    pause: Duration,
-}
-
-/// A message whose transaction is still open.
-struct Pending<DB: InboxDatabase, W: Work<DB>> {
-    job: Job<DB, W>,
-    end: PendingEnd<DB::Mark, W::Value>,
-}
-
-enum PendingEnd<M, V> {
-    Commit(M, V),
-    /// A duplicate whose row may not be on disk.
-    Barrier(Processed<V>),
-}
-
-impl<DB: InboxDatabase, W: Work<DB>> Desk<'_, '_, DB, W> {
-    /// Whether the connection is whole.
-    async fn work(mut self) -> bool {
-        let retire = retirement(self.session.inbox);
-        let mut retire = std::pin::pin!(retire);
-        let mut pending: Option<Pending<DB, W>> = None;
-        loop {
-            let next = if let Some(job) = self.at_hand.pop_front() {
-                if !self.pause.is_zero() {
-                    let pause = std::mem::take(&mut self.pause);
-                    if pending.is_none() && !self.session.rest().await {
-                        self.at_hand.push_front(job);
-                        return false;
-                    }
-                    sleep(pause).await;
-                }
-                Some(job)
-            } else if let Some(job) = self.queue.try_pop() {
-                Some(job)
-            } else if pending.is_some() {
-                None
-            } else {
-                if !self.session.rest().await {
-                    return false;
-                }
-                tokio::select! {
-                    biased;
-                    () = &mut retire => return self.session.end().await,
-                    () = sleep(IDLE) => return self.session.end().await,
-                    job = self.queue.pop() => match job {
-                        Some(job) => Some(job),
-                        None => return self.session.end().await,
-                    },
-                }
-            };
-            let next =
-                next.and_then(|job| if job.cancel.is_cancelled() { self.over(job, Err(ProcessError::Cancelled)) } else { Some(job) });
-            if next.is_none() && pending.is_none() {
-                continue;
-            }
-            let (whole, follows) = self.turn(pending.take(), next).await;
-            if !whole {
-                return false;
-            }
-            pending = follows;
-        }
-    }
-
-    /// One trip: ends what is pending, claims for the next, and runs its body. Whether the session is whole, and what is pending now.
-    async fn turn(&mut self, pending: Option<Pending<DB, W>>, next: Option<Job<DB, W>>) -> (bool, Option<Pending<DB, W>>) {
-        let longest = self.session.inbox.shared.options.claim_wait;
-        let wait = if pending.is_some() { FUSED_WAIT.min(longest) } else { longest };
-        // Asked before the commit and before the look at a duplicate.
-        let since = self.flusher.and_then(Flusher::epoch);
-        let level = if since.is_some() { Level::Later } else { Level::Durable };
-        let end = pending.as_ref().map(|pending| match &pending.end {
-            PendingEnd::Commit(mark, _) => End::Commit { mark, level, by_text: pending.job.moved || !pending.job.work.ready() },
-            PendingEnd::Barrier(_) => End::Barrier,
-        });
-        let fused = end.is_some();
-        let Trip { ended, claimed, broken, .. } = self.session.trip(end, next.as_ref().map(|job| (&job.order, wait))).await;
-        if let Some(Pending { mut job, end }) = pending {
-            let result = match (ended, end) {
-                (Ended::Done, PendingEnd::Commit(_, value)) => Ok(Processed::applied(value)),
-                (Ended::Done, PendingEnd::Barrier(processed)) => Ok(processed),
-                (ended, _) => Err(ended),
-            };
-            match result {
-                Err(Ended::Lost(e)) if !job.moved && job.work.ready() && DB::read(&e) == SqlFault::BadSession => {
-                    job.moved = true;
-                    self.at_hand.push_back(job);
-                }
-                Ok(processed) => self.once_flushed(job, processed, since),
-                Err(ended) => self.finish(job, Err(failed_end::<DB, W>(ended))),
-            }
-        }
-        let Some(mut job) = next else { return (!broken, None) };
-        match claimed {
-            // Not reached, or not waited for: as if it had just come.
-            None => {
-                self.at_hand.push_back(job);
-                (!broken && self.session.rest().await, None)
-            }
-            Some(Err(e)) if fused && DB::read(&e) == SqlFault::InFlight => {
-                self.at_hand.push_back(job);
-                (!broken, None)
-            }
-            // What the body before has done to the session is not this message's doing.
-            Some(Err(e)) if !job.moved && DB::read(&e) == SqlFault::BadSession => {
-                job.moved = true;
-                self.at_hand.push_back(job);
-                (false, None)
-            }
-            Some(Err(e)) => {
-                let (error, known) = match DB::read(&e) {
-                    SqlFault::InFlight => (ProcessError::InFlight, true),
-                    SqlFault::Conflict => (ProcessError::Conflict(e), true),
-                    SqlFault::Busy => (ProcessError::Database(e), true),
-                    SqlFault::BadSession | SqlFault::Other => (ProcessError::Database(e), false),
-                };
-                let whole = known && !broken && self.session.rest().await;
-                self.finish(job, Err(error));
-                (whole, None)
-            }
-            Some(Ok(Claimed::Duplicate(recorded))) => match Processed::recorded::<DB, W>(&job.order, &recorded) {
-                Ok(processed) if !recorded.durable && since.is_some() => {
-                    self.once_flushed(job, processed, since);
-                    (true, None)
-                }
-                Ok(processed) if !recorded.durable => (true, Some(Pending { job, end: PendingEnd::Barrier(processed) })),
-                result => {
-                    self.finish(job, result);
-                    (true, None)
-                }
-            },
-            Some(Ok(Claimed::Fresh(mark))) => self.run(job, mark).await,
-        }
-    }
-
-    async fn run(&mut self, mut job: Job<DB, W>, mark: DB::Mark) -> (bool, Option<Pending<DB, W>>) {
-        let inbox = self.session.inbox;
-        let (sql, limit) = (&inbox.shared.sql, inbox.shared.options.step_timeout);
-        if !job.work.ready() {
-            let whole = self.session.rest().await;
-            self.finish(job, Err(ProcessError::NotCommitted));
-            return (whole, None);
-        }
-        let watch = match step(limit, DB::arm(&mut self.session.tx)).await {
-            Ok(watch) => watch,
-            Err(e) => {
-                self.finish(job, Err(ProcessError::Database(e)));
-                return (false, None);
-            }
-        };
-        self.session.used();
-        let guard = if DB::COMMIT_GUARDS { Guard::WithCommit } else { Guard::First };
-        let Job { order, work, cancel, .. } = &mut job;
-        let verdict = body(inbox, &mut self.session.tx, order, work, cancel, &watch, &mark, guard).await;
-        let value = match verdict {
-            Verdict::Sound(value) => value,
-            Verdict::Undo { error, depth, close } => {
-                let whole = self.undo(depth, close).await;
-                self.finish(job, Err(error));
-                return (whole, None);
-            }
-            Verdict::Gone(error) => {
-                self.finish(job, Err(error));
-                return (false, None);
-            }
-        };
-        let reply = caught(|| W::reply(&value));
-        let (error, close) = match reply {
-            Ok(Ok(None)) => return (true, Some(Pending { job, end: PendingEnd::Commit(mark, value) })),
-            Ok(Ok(Some(reply))) => match step(limit, DB::record_reply(&mut self.session.tx, sql, &job.order.claim(), &reply)).await {
-                Ok(1) => return (true, Some(Pending { job, end: PendingEnd::Commit(mark, value) })),
-                Ok(_) => {
-                    self.finish(job, Err(ProcessError::TransactionEscaped));
-                    return (false, None);
-                }
-                Err(e) => (ProcessError::CommitRefused(e), false),
-            },
-            Ok(Err(e)) => (ProcessError::Reply(e), false),
-            Err(panic) => (ProcessError::Panicked(panic), true),
-        };
-        let whole = self.undo(self.session.depth(), close).await;
-        self.finish(job, Err(error));
-        (whole, None)
-    }
-
-    /// Rolls back and waits for it. What sqlx's own count no longer describes is ended by text, and its connection closed.
-    async fn undo(&mut self, depth: usize, close: bool) -> bool {
-        if depth == 1 && !close {
-            return self.session.rest().await;
-        }
-        let limit = self.session.inbox.shared.options.step_timeout;
-        if let Err(error) = step(limit, DB::force_rollback(&mut self.session.tx)).await {
-            tracing::debug!(%error, "not rolled back by text; the connection is closed");
-        }
-        false
-    }
-
-    /// Told now, if its commit has waited for the disk.
-    fn once_flushed(&mut self, job: Job<DB, W>, processed: Processed<W::Value>, since: Option<Epoch>) {
-        match (self.flusher, since) {
-            (Some(flusher), Some(since)) => flusher.leave(Unflushed { job, processed, since }),
-            _ => self.finish(job, Ok(processed)),
-        }
-    }
-
-    fn finish(&mut self, job: Job<DB, W>, result: Finished<W::Value, W::Error>) {
-        if let Some(job) = self.over(job, result) {
-            self.at_hand.push_back(job);
-        }
-    }
-
-    /// The job again, if it is to be attempted again, after a pause.
-    fn over(&mut self, job: Job<DB, W>, result: Finished<W::Value, W::Error>) -> Option<Job<DB, W>> {
-        let (job, pause) = job.judge(result)?;
-        self.pause = self.pause.max(pause);
-        Some(job)
-    }
-}
-
-/// What an end that is not as it should be means for its message.
-fn failed_end<DB: InboxDatabase, W: Work<DB>>(ended: Ended) -> ProcessError<W::Error> {
-    match ended {
-        Ended::Escaped => ProcessError::TransactionEscaped,
-        Ended::Refused(e) if DB::read(&e) == SqlFault::Conflict => ProcessError::Conflict(e),
-        Ended::Refused(e) => ProcessError::CommitRefused(e),
-        Ended::Unknown(e) => ProcessError::Unknown(e),
-        Ended::Lost(e) => ProcessError::Database(e),
-        Ended::Aborted | Ended::Done => ProcessError::SwallowedSqlError,
-    }
-}
-
-/// When a session is to be given back: its pool is being closed, or it is as old as the pool lets a connection grow.
-fn retirement<DB: InboxDatabase>(inbox: &Inbox<DB>) -> impl Future<Output = ()> {
-    let old = inbox.pool().options().get_max_lifetime().map(|lifetime| Instant::now() + lifetime);
-    let closing = inbox.pool().close_event();
-    async move {
-        let aging = async {
-            match old {
-                Some(at) => sleep_until(at).await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            () = aging => {}
-            () = closing => {}
-        }
-    }
 }

@@ -258,6 +258,8 @@ impl<DB: InboxDatabase> Dispatcher<DB> {
             names: consumer.facts.names(),
             isolation: facts.isolation,
             timeout: facts.timeout,
+            // With several names some may be free and others not, for each message.
+            group: if facts.aliases.is_empty() { facts.group } else { 1 },
             id,
             fingerprint: Some(route.fingerprint),
         };

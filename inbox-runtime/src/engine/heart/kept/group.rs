@@ -1,0 +1,173 @@
+//! Many messages in one transaction, each with the body as it is. What goes wrong for one is undone for all, and the group is split until that one
+//! stands alone.
+
+use std::collections::HashSet;
+
+use super::{
+    super::{
+        body::{Guard, Verdict, body, caught, step},
+        job::Job,
+        process::{Order, Work},
+    },
+    desk::{Desk, FUSED_WAIT, Pending, Turned},
+};
+use crate::{
+    engine::contract::{
+        database::{InboxDatabase, SqlFault},
+        trip::Ended,
+    },
+    vocabulary::error::ProcessError,
+};
+
+/// How a body of a group ended, when it did not end well.
+enum Spoilt<E> {
+    /// Roll back, at this depth; close the session then?
+    Undo {
+        error: ProcessError<E>,
+        depth: usize,
+        close: bool,
+    },
+    Gone(ProcessError<E>),
+}
+
+impl<DB: InboxDatabase, W: Work<DB>> Desk<'_, '_, DB, W> {
+    /// A job with those that wait and may share its transaction.
+    pub(super) fn company(&mut self, first: Job<DB, W>) -> Vec<Job<DB, W>> {
+        let (name, limit) = (first.order.name, first.limit);
+        let most = if DB::GROUPS { usize::from(first.order.group.min(limit)) } else { 1 };
+        let alike = |job: &Job<DB, W>| job.order.name == name && job.limit == limit && !job.cancel.is_cancelled();
+        let mut jobs = vec![first];
+        while jobs.len() < most
+            && let Some(job) = self.at_hand.pop_front_if(|job| alike(job))
+        {
+            jobs.push(job);
+        }
+        if jobs.len() < most {
+            jobs.extend(self.queue.take(most - jobs.len(), alike));
+        }
+        jobs
+    }
+
+    pub(super) async fn group(&mut self, pending: Option<Pending<DB, W>>, jobs: Vec<Job<DB, W>>) -> Turned<DB, W> {
+        if pending.is_some() && !self.turn(pending, None).await.0 || !self.session.rest().await {
+            self.at_hand.extend(jobs);
+            return (false, None);
+        }
+        let wait = FUSED_WAIT.min(self.session.inbox.shared.options.claim_wait);
+        let orders: Vec<&Order> = jobs.iter().map(|job| &job.order).collect();
+        let (mark, fresh) = match self.session.claim_many(orders, wait).await {
+            Ok(Some(claimed)) => claimed,
+            Ok(None) => {
+                let whole = self.session.rest().await;
+                self.at_hand.extend(jobs.into_iter().map(Job::alone));
+                return (whole, None);
+            }
+            Err(error) => {
+                tracing::debug!(%error, messages = jobs.len(), "a group could not be claimed");
+                let known = matches!(DB::read(&error), SqlFault::InFlight | SqlFault::Conflict | SqlFault::Busy);
+                let whole = known && self.session.rest().await;
+                self.split(jobs);
+                return (whole, None);
+            }
+        };
+        let (fresh, known): (Vec<_>, Vec<_>) = jobs.into_iter().partition(|job| fresh.contains(&job.order.id.as_uuid()));
+        // Each takes a trip of its own, and may have a reply.
+        self.at_hand.extend(known.into_iter().map(Job::alone));
+        self.run_group(mark, fresh).await
+    }
+
+    async fn run_group(&mut self, mark: DB::Mark, jobs: Vec<Job<DB, W>>) -> Turned<DB, W> {
+        self.session.used();
+        let mut done: Vec<(Job<DB, W>, W::Value)> = Vec::with_capacity(jobs.len());
+        let mut left = jobs.into_iter();
+        while let Some(mut job) = left.next() {
+            let spoilt = match self.run_one_of(&mark, &mut job).await {
+                Ok(value) => {
+                    done.push((job, value));
+                    continue;
+                }
+                Err(spoilt) => spoilt,
+            };
+            let alone = done.is_empty() && left.len() == 0;
+            let ran = done.into_iter().map(|(job, _)| job).chain([job]);
+            return match spoilt {
+                // Which of them did it is not known, and what it has applied may be there.
+                Spoilt::Gone(ProcessError::TransactionEscaped) => {
+                    ran.for_each(|job| self.finish(job, Err(ProcessError::TransactionEscaped)));
+                    self.at_hand.extend(left);
+                    (false, None)
+                }
+                Spoilt::Gone(error) if alone => {
+                    if let Some(job) = ran.last() {
+                        self.finish(job, Err(error));
+                    }
+                    (false, None)
+                }
+                Spoilt::Undo { error, depth, close } if alone => {
+                    let whole = self.undo(depth, close).await;
+                    if let Some(job) = ran.last() {
+                        self.finish(job, Err(error));
+                    }
+                    (whole, None)
+                }
+                Spoilt::Gone(_) => {
+                    self.split(ran.chain(left).collect());
+                    (false, None)
+                }
+                Spoilt::Undo { depth, close, .. } => {
+                    let all = ran.chain(left).collect();
+                    let whole = self.undo(depth, close).await;
+                    self.split(all);
+                    (whole, None)
+                }
+            };
+        }
+        (true, Some(Pending::Commit { mark, jobs: done }))
+    }
+
+    async fn run_one_of(&mut self, mark: &DB::Mark, job: &mut Job<DB, W>) -> Result<W::Value, Spoilt<W::Error>> {
+        let inbox = self.session.inbox;
+        let (sql, limit) = (&inbox.shared.sql, inbox.shared.options.step_timeout);
+        let gone = |e| Spoilt::Gone(ProcessError::Database(e));
+        let watch = step(limit, DB::arm(&mut self.session.tx)).await.map_err(gone)?;
+        let Job { order, work, cancel, .. } = &mut *job;
+        let value = match body(inbox, &mut self.session.tx, order, work, cancel, &watch, mark, Guard::WithCommit).await {
+            Verdict::Sound(value) => value,
+            Verdict::Undo { error, depth, close } => return Err(Spoilt::Undo { error, depth, close }),
+            Verdict::Gone(error) => return Err(Spoilt::Gone(error)),
+        };
+        let undo = |error, close| Spoilt::Undo { error, depth: 1, close };
+        let reply = caught(|| W::reply(&value)).map_err(|panic| undo(ProcessError::Panicked(panic), true))?;
+        let Some(reply) = reply.map_err(|e| undo(ProcessError::Reply(e), false))? else { return Ok(value) };
+        match step(limit, DB::record_reply(&mut self.session.tx, sql, &job.order.claim(), &reply)).await {
+            Ok(1) => Ok(value),
+            Ok(_) => Err(Spoilt::Gone(ProcessError::TransactionEscaped)),
+            Err(e) => Err(undo(ProcessError::CommitRefused(e), false)),
+        }
+    }
+
+    /// A group whose commit was refused, or of whose commit nothing is known.
+    pub(super) fn group_not_committed(&mut self, jobs: Vec<Job<DB, W>>, ended: &Ended) {
+        match ended {
+            Ended::Escaped => jobs.into_iter().for_each(|job| self.finish(job, Err(ProcessError::TransactionEscaped))),
+            Ended::Unknown(error) => {
+                for job in jobs.into_iter().map(Job::alone) {
+                    let unknown = sqlx::Error::Protocol(format!("the commit of a group: {error}"));
+                    self.finish(job, Err(ProcessError::Unknown(unknown)));
+                }
+            }
+            Ended::Aborted | Ended::Refused(_) | Ended::Lost(_) | Ended::Done => self.split(jobs),
+        }
+    }
+
+    /// In two halves, each of which is attempted again; one alone is told.
+    fn split(&mut self, mut jobs: Vec<Job<DB, W>>) {
+        let half = u16::try_from(jobs.len().div_ceil(2)).unwrap_or(u16::MAX);
+        tracing::debug!(messages = jobs.len(), half, "a group is split");
+        jobs.iter_mut().for_each(|job| job.limit = half.min(job.limit.saturating_sub(1)).max(1));
+        self.at_hand.extend(jobs);
+    }
+}
+
+/// The claim that all of a group share, and which of its messages are fresh.
+pub(super) type ClaimedGroup<M> = (M, HashSet<uuid::Uuid>);
