@@ -97,6 +97,7 @@ async fn a_lone_message_does_not_wait_for_others() {
 }
 
 /// It stands alone in the end, and the others have not paid for it with a failure.
+#[expect(clippy::mem_forget, reason = "that is a mistake that a body can make")]
 #[tokio::test]
 async fn a6_one_that_fails_is_set_apart_from_its_group() {
     for how in ["an error", "swallowed", "a panic", "nested", "deferred"] {
