@@ -289,3 +289,56 @@ async fn an_idle_worker_is_idle() {
     running.stop().await.unwrap();
     pool.close().await;
 }
+
+struct Explodes;
+
+impl Drop for Explodes {
+    fn drop(&mut self) {
+        assert!(std::thread::panicking(), "a value of the body explodes when it is dropped");
+    }
+}
+
+#[idempotent_consumer(name = "exploding", topic = "orders", timeout = "50ms")]
+pub(super) async fn exploding(tx: &mut Transaction<'_, Postgres>, id: MessageId, State(Script(body)): State<Script>) -> Ended {
+    body(tx, id).await?;
+    Ok(note(tx, "exploding", id).await?)
+}
+
+/// Such a panic comes while the framework drops the body, not while it runs: it takes the worker's session with it, and nothing else.
+#[tokio::test]
+async fn a_panic_of_what_is_dropped_takes_one_session_and_no_message() {
+    let pool = postgres_with(3).await;
+    let first = Arc::new(std::sync::atomic::AtomicBool::new(true));
+    let body = script(move |_, _| {
+        let explodes = first.swap(false, std::sync::atomic::Ordering::SeqCst);
+        Box::pin(async move {
+            if explodes {
+                let _held = Explodes;
+                std::future::pending::<()>().await;
+            }
+            Ok(())
+        })
+    });
+    let ids: Vec<MessageId> = (0..3).map(|_| new_id()).collect();
+    let broker = Memory::new();
+    ids.iter().for_each(|id| broker.publish(order(*id, "{}")));
+    let running = serve_with(dispatcher(&pool, body, &["exploding"]).await, &broker, |runner| runner.workers(NonZeroU16::MIN));
+    drained(&broker, running).await;
+    for id in &ids {
+        assert_once(&pool, "exploding", *id).await;
+    }
+}
+
+#[tokio::test]
+async fn a_pool_that_closes_is_not_held_open_by_busy_workers() {
+    let pool = postgres_with(4).await;
+    let watcher = postgres_pool((*pool.connect_options()).clone(), 1).await;
+    let (ids, broker, running) = in_a_row(&pool, 2_000, nothing).await;
+    eventually(|| broker.counts().done > 100).await;
+    tokio::time::timeout(Duration::from_secs(10), pool.close()).await.expect("the pool closes while messages wait");
+    running.stop().await.unwrap();
+    let applied: i64 = sqlx::query_scalar("SELECT count(*) FROM applied").fetch_one(&watcher).await.unwrap();
+    let counts = broker.counts();
+    assert!(u64::try_from(applied).unwrap() >= counts.done, "{applied} applied, {counts:?}");
+    assert!(counts.done < ids.len() as u64, "it was busy when the pool was closed: {counts:?}");
+}

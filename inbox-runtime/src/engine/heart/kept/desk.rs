@@ -1,5 +1,6 @@
 use std::{collections::VecDeque, future::Future, time::Duration};
 
+use futures_util::FutureExt;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::{
@@ -56,11 +57,18 @@ impl<DB: InboxDatabase, W: Work<DB>> Desk<'_, '_, DB, W> {
     /// Whether the connection is whole.
     pub(super) async fn work(mut self) -> bool {
         let retire = retirement(self.session.inbox);
-        let mut retire = std::pin::pin!(retire);
+        // Fused: it is asked again after it has said so.
+        let mut retire = std::pin::pin!(retire.fuse());
         let mut pending: Option<Pending<DB, W>> = None;
+        let mut retires = false;
         loop {
-            let next = if pending.is_some() && !self.pause.is_zero() {
-                // The pause is for what is at hand; what is open is ended first.
+            // Also under load: a pool that closes waits for it.
+            retires |= retire.as_mut().now_or_never().is_some();
+            if retires && pending.is_none() {
+                return self.session.end().await;
+            }
+            let next = if retires || pending.is_some() && !self.pause.is_zero() {
+                // What is open is ended first; the pause is for what is at hand.
                 None
             } else if let Some(job) = self.at_hand.pop_front() {
                 let pause = std::mem::take(&mut self.pause);

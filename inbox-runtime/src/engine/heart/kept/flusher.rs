@@ -133,10 +133,21 @@ impl<DB: InboxDatabase, W: Work<DB>> Flushing<DB, W> {
     /// One session. Whether all is done.
     async fn serve(&mut self, mut conn: PoolConnection<DB>, seal: &DB::Seal, epoch: Epoch) -> bool {
         let limit = self.inbox.shared.options.step_timeout;
+        let mut closing = std::pin::pin!(self.inbox.pool().close_event());
         let mut batch = Vec::new();
         loop {
             batch.clear();
-            if self.received.recv_many(&mut batch, usize::MAX).await == 0 {
+            let received = tokio::select! {
+                biased;
+                received = self.received.recv_many(&mut batch, usize::MAX) => received,
+                // A pool that closes waits for this session. From now on workers wait for the disk themselves; what they left meanwhile is claimed again.
+                () = &mut closing => {
+                    self.open.store(0, Ordering::SeqCst);
+                    put_back(&self.inbox, conn, Keep::Broken).await;
+                    return false;
+                }
+            };
+            if received == 0 {
                 let clean = step(limit, DB::unseal(&mut conn, &self.inbox.shared.sql, seal)).await.is_ok();
                 put_back(&self.inbox, conn, if clean { Keep::Untouched } else { Keep::Broken }).await;
                 return true;

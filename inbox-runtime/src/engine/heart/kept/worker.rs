@@ -1,5 +1,6 @@
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::{collections::VecDeque, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
+use futures_util::FutureExt;
 use sqlx::pool::PoolConnection;
 use tokio::time::sleep;
 
@@ -24,11 +25,19 @@ use crate::{
 const REOPEN: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(5));
 
 /// Works off a queue until it is closed and empty, on a session of its own.
+///
+/// What a body leaves to be dropped is dropped here, and may panic: then its message is given up, which its caller is told, and the worker goes on.
 pub(crate) async fn worker<DB: InboxDatabase, W: Work<DB>>(
     inbox: Inbox<DB>,
     queue: Arc<Queue<Job<DB, W>>>,
     flusher: Option<Flusher<DB, W>>,
 ) {
+    while AssertUnwindSafe(work_off(&inbox, &queue, flusher.as_ref())).catch_unwind().await.is_err() {
+        tracing::error!("a worker panicked and starts again");
+    }
+}
+
+async fn work_off<DB: InboxDatabase, W: Work<DB>>(inbox: &Inbox<DB>, queue: &Queue<Job<DB, W>>, flusher: Option<&Flusher<DB, W>>) {
     let mut at_hand = VecDeque::new();
     let mut failed: u32 = 0;
     loop {
@@ -39,7 +48,7 @@ pub(crate) async fn worker<DB: InboxDatabase, W: Work<DB>>(
         match inbox.pool().acquire().await {
             Ok(conn) => {
                 failed = 0;
-                serve(&inbox, conn, &mut at_hand, &queue, flusher.as_ref()).await;
+                serve(inbox, conn, &mut at_hand, queue, flusher).await;
             }
             Err(error) => {
                 failed = failed.saturating_add(1);
@@ -66,6 +75,8 @@ async fn serve<DB: InboxDatabase, W: Work<DB>>(
     queue: &Queue<Job<DB, W>>,
     flusher: Option<&Flusher<DB, W>>,
 ) {
+    // Where a panic comes between, nobody else is to have it.
+    conn.close_on_drop();
     let open = metrics::gauge!("inbox_worker_sessions");
     open.increment(1.0);
     let whole = match Session::begin(inbox, &mut conn).await {
