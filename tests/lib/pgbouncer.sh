@@ -67,6 +67,7 @@ unix_socket_dir =
 auth_type = any
 pool_mode = transaction
 default_pool_size = 4
+server_idle_timeout = 3
 max_client_conn = 200
 ignore_startup_parameters = extra_float_digits
 logfile = $home/log

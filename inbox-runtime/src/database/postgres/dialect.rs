@@ -1,7 +1,9 @@
 use std::{collections::HashSet, num::NonZeroU16, time::Duration};
 
-use sqlx::SqlSafeStr;
-use sqlx::{Connection, PgConnection, Pool, Postgres, Row, SqlStr, pool::PoolConnection, postgres::PgSeverity, query, raw_sql};
+use sqlx::{
+    AssertSqlSafe, Connection, PgConnection, Pool, Postgres, Row, SqlSafeStr, SqlStr, pool::PoolConnection, postgres::PgSeverity, query,
+    raw_sql,
+};
 use uuid::Uuid;
 
 use super::{
@@ -87,7 +89,7 @@ impl Dialect for Postgres {
             return Ok(PgKept { prepared: None });
         }
         let lock_timeout = async |conn: &mut PgConnection| -> Result<String, sqlx::Error> {
-            raw_sql("SELECT pg_catalog.current_setting('lock_timeout')").fetch_one(conn).await?.try_get(0)
+            raw_sql("SELECT reset_val FROM pg_catalog.pg_settings WHERE name = 'lock_timeout'").fetch_one(conn).await?.try_get(0)
         };
         match raw_sql(sql.prepare.clone()).execute(&mut *conn).await {
             Ok(_) => Ok(PgKept { prepared: Some(Prepared { lock_timeout: lock_timeout(conn).await? }) }),
@@ -176,14 +178,12 @@ impl Dialect for Postgres {
     async fn cut(pool: &Pool<Self>, _watch: &(), mark: &PgMark) -> Result<(), BoxError> {
         // On a connection of its own: the pool may have none to spare. Whatever transaction the body has made of it, the session is ours.
         let mut side = PgConnection::connect_with(&pool.connect_options()).await?;
-        query(
+        let PgMark { pid, at, .. } = mark;
+        let cancel = format!(
             "SELECT pg_catalog.pg_cancel_backend(pid) FROM pg_catalog.pg_stat_activity \
-             WHERE pid = $1 AND backend_start <= pg_catalog.to_timestamp($2::text::float8)",
-        )
-        .bind(mark.pid)
-        .bind(&mark.at)
-        .execute(&mut side)
-        .await?;
+             WHERE pid = {pid} AND backend_start <= pg_catalog.to_timestamp({at})"
+        );
+        raw_sql(AssertSqlSafe(cancel)).execute(&mut side).await?;
         side.close().await?;
         Ok(())
     }
@@ -248,6 +248,7 @@ impl Dialect for Postgres {
         match code(error) {
             Some("40001" | "40P01") => SqlFault::Conflict,
             Some("55P03") => SqlFault::InFlight,
+            Some("25P02") => SqlFault::Aborted,
             Some("25006" | "26000") => SqlFault::BadSession,
             _ => SqlFault::Other,
         }

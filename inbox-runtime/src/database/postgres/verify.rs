@@ -31,7 +31,11 @@ const SERVER: &str = "SELECT pg_catalog.current_setting('server_version_num')::i
 pub(super) async fn verify(conn: &mut PgConnection, options: &Options, sql: &PgSql) -> Result<Vec<String>, sqlx::Error> {
     let mut problems = server(conn, options).await?;
     let inbox = &sql.inbox;
-    let Some(row) = query(TABLE).bind(inbox).persistent(false).fetch_optional(&mut *conn).await? else {
+    // Behind a proxy only a transaction stays in one session from the parse to the bind.
+    let mut tx = conn.begin().await?;
+    let row = query(TABLE).bind(inbox).persistent(false).fetch_optional(&mut *tx).await?;
+    tx.rollback().await?;
+    let Some(row) = row else {
         problems.push(format!("there is no table {inbox}; call `inbox.migrate()`, or apply the files under `migrations/postgres`"));
         return Ok(problems);
     };
