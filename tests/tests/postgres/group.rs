@@ -157,10 +157,20 @@ async fn duplicates_in_a_group_do_not_run() {
 /// Which of them did it is not known: all that shared the transaction are set aside, and none is acked.
 #[tokio::test]
 async fn an_escape_sets_aside_what_shared_its_transaction() {
-    for text in ["COMMIT", "ROLLBACK", "COMMIT; BEGIN"] {
+    let cases = ["COMMIT", "ROLLBACK", "COMMIT; BEGIN"].into_iter().flat_map(|text| [(text, false), (text, true)]);
+    for (text, fails) in cases {
         let (pool, ids, broker) = (postgres_with(4).await, ids(10), Memory::new());
         let bad = ids[4];
-        let body = script(move |tx, id| Box::pin(async move { if id == bad { raw(tx, text).await } else { Ok(()) } }));
+        let body = script(move |tx, id| {
+            Box::pin(async move {
+                if id != bad {
+                    return Ok(());
+                }
+                raw(tx, text).await?;
+                // Found out before the others have run: their claims may be committed, and their effects are not there.
+                if fails { Err("as it happens".into()) } else { Ok(()) }
+            })
+        });
         publish(&broker, &ids).await;
         let running = serve_grouped(&pool, &broker, body, |runner| runner).await;
         assert!(matches!(running.end().await, Err(RunError::Halted { .. })), "{text}");

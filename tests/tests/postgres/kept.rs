@@ -176,6 +176,26 @@ async fn an_escape_takes_nobody_with_it() {
     }
 }
 
+#[idempotent_consumer(name = "replying", topic = "orders")]
+pub(super) async fn replying(tx: &mut Transaction<'_, Postgres>, id: MessageId) -> Result<inbox_runtime::Reply<String>, Failure> {
+    note(tx, "replying", id).await?;
+    raw(tx, "COMMIT; BEGIN").await?;
+    drop(raw(tx, "SELECT 1 / 0").await);
+    Ok(inbox_runtime::Reply("half of it".to_owned()))
+}
+
+/// The reply cannot be recorded, which is no reason to roll back without having asked whose transaction it is.
+#[tokio::test]
+async fn an_escape_of_one_that_replies_is_one() {
+    let (pool, id, broker) = (postgres_with(3).await, new_id(), Memory::new());
+    broker.publish(order(id, "{}"));
+    let dispatcher = Dispatcher::builder(&pool).only(["replying"]).build().await.unwrap();
+    let ended = serve_with(dispatcher, &broker, |runner| runner.workers(NonZeroU16::MIN)).end().await;
+    assert!(matches!(ended, Err(inbox_runtime::RunError::Halted { .. })), "{ended:?}");
+    assert_eq!(broker.counts().done, 0, "half of its effect is no receipt");
+    assert_eq!(letters(&pool).await.len(), 1);
+}
+
 /// Refused at the guard (a swallowed error) and at COMMIT (a deferred constraint), with another message waiting behind it.
 #[tokio::test]
 async fn what_is_refused_takes_nobody_with_it() {

@@ -195,6 +195,8 @@ pub enum SqlFault {
     InFlight,
     /// Somebody else is writing (SQLite): later.
     Busy,
+    /// The transaction had been given up before, by an error that nobody returned.
+    Aborted,
     /// The session is not what it should be (its prepared statements are gone, it is read only).
     BadSession,
     Other,

@@ -7,7 +7,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    body::{Guard, Verdict, body, caught, step},
+    body::{Guard, Verdict, body, step},
     inbox::Inbox,
     probe::point,
     process::{Order, Processed, Work},
@@ -65,7 +65,7 @@ pub(super) async fn attempt<DB: InboxDatabase, W: Work<DB>>(
                 SqlFault::InFlight => (ProcessError::InFlight, true),
                 SqlFault::Conflict => (ProcessError::Conflict(e), true),
                 SqlFault::Busy => (ProcessError::Database(e), true),
-                SqlFault::BadSession | SqlFault::Other => (ProcessError::Database(e), false),
+                SqlFault::BadSession | SqlFault::Aborted | SqlFault::Other => (ProcessError::Database(e), false),
             };
             let rolled_back = keep && step(limit, tx.rollback()).await.is_ok();
             return (Err(error), if rolled_back { Keep::Untouched } else { Keep::Broken });
@@ -83,17 +83,6 @@ pub(super) async fn attempt<DB: InboxDatabase, W: Work<DB>>(
         Verdict::Undo { error, depth, close } => return abandon(limit, tx, depth, close, error).await,
         Verdict::Gone(error) => return (Err(error), Keep::Broken),
     };
-    let reply = caught(|| W::reply(&value));
-    match reply {
-        Ok(Ok(None)) => {}
-        Ok(Ok(Some(reply))) => match step(limit, DB::record_reply(&mut tx, sql, &claim, &reply)).await {
-            Ok(1) => {}
-            Ok(_) => return (Err(ProcessError::TransactionEscaped), Keep::Broken),
-            Err(e) => return abandon(limit, tx, 1, false, ProcessError::CommitRefused(e)).await,
-        },
-        Ok(Err(e)) => return abandon(limit, tx, 1, false, ProcessError::Reply(e)).await,
-        Err(panic) => return abandon(limit, tx, 1, true, ProcessError::Panicked(panic)).await,
-    }
     commit::<DB, W>(limit, tx, value).await
 }
 

@@ -51,7 +51,7 @@ pub(super) enum Guard {
 
 /// What is to follow a body.
 pub(super) enum Verdict<V, E> {
-    /// COMMIT.
+    /// COMMIT. Its reply, if it has one, is recorded.
     Sound(V),
     /// ROLLBACK, at this depth by sqlx's count; the connection is closed then if its state cannot be trusted.
     Undo { error: ProcessError<E>, depth: usize, close: bool },
@@ -74,10 +74,46 @@ pub(super) async fn body<DB: InboxDatabase, W: Work<DB>>(
     let limit = options.step_timeout;
     let ended = run_body(work, tx, order.timeout.or(options.body_timeout), cancel).await;
     point("after_body");
-    let ended = match ended {
-        BodyEnd::Returned(Ok(value)) if guard == Guard::WithCommit && depth::<DB>(tx) == 1 => return Verdict::Sound(value),
-        ended => ended,
+    let proven = !matches!(ended, BodyEnd::Returned(Ok(_)) if guard == Guard::WithCommit && depth::<DB>(tx) == 1);
+    let value = match ended {
+        BodyEnd::Returned(Ok(value)) if !proven => value,
+        ended => match prove::<DB, W>(inbox, tx, order, watch, mark, ended).await {
+            Verdict::Sound(value) => value,
+            spoilt => return spoilt,
+        },
     };
+    let reply = caught(|| W::reply(&value));
+    let (error, close) = match reply {
+        Ok(Ok(None)) => return Verdict::Sound(value),
+        Ok(Ok(Some(reply))) => match step(limit, DB::record_reply(tx, sql, &order.claim(), &reply)).await {
+            Ok(1) => return Verdict::Sound(value),
+            Ok(_) => return Verdict::Gone(ProcessError::TransactionEscaped),
+            Err(e) if DB::read(&e) == SqlFault::Aborted => (ProcessError::SwallowedSqlError, false),
+            Err(e) => (ProcessError::CommitRefused(e), false),
+        },
+        Ok(Err(e)) => (ProcessError::Reply(e), false),
+        Err(panic) => (ProcessError::Panicked(panic), true),
+    };
+    if proven {
+        return Verdict::Undo { error, depth: 1, close };
+    }
+    // Nothing is rolled back before it is known whose transaction it is.
+    match prove::<DB, W>(inbox, tx, order, watch, mark, BodyEnd::Returned(Ok(value))).await {
+        Verdict::Gone(error) => Verdict::Gone(error),
+        Verdict::Sound(_) | Verdict::Undo { .. } => Verdict::Undo { error, depth: depth::<DB>(tx), close },
+    }
+}
+
+/// Asks the database, and says what follows from it.
+async fn prove<DB: InboxDatabase, W: Work<DB>>(
+    inbox: &Inbox<DB>,
+    tx: &mut Transaction<'_, DB>,
+    order: &Order,
+    watch: &DB::Watch,
+    mark: &DB::Mark,
+    ended: BodyEnd<W::Value, W::Error>,
+) -> Verdict<W::Value, W::Error> {
+    let (sql, limit) = (&inbox.shared.sql, inbox.shared.options.step_timeout);
     // The body's future is gone; from here on nothing else talks to this session, and no cancel request is under way later.
     if ended.was_cut()
         && let Err(error) = timeout(limit, DB::cut(inbox.pool(), watch, mark)).await.unwrap_or_else(|late| Err(late.into()))
@@ -142,7 +178,7 @@ pub(super) fn caught<T>(work: impl FnOnce() -> T) -> Result<T, PanicPayload> {
     catch_unwind(AssertUnwindSafe(work)).map_err(PanicPayload::new)
 }
 
-pub(super) fn depth<DB: InboxDatabase>(conn: &DB::Connection) -> usize {
+fn depth<DB: InboxDatabase>(conn: &DB::Connection) -> usize {
     DB::TransactionManager::get_transaction_depth(conn)
 }
 

@@ -5,7 +5,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::{
     super::{
-        body::{Guard, Verdict, body, caught, step},
+        body::{Guard, Verdict, body, step},
         inbox::Inbox,
         job::Job,
         process::{Finished, Processed, Work},
@@ -26,6 +26,7 @@ use crate::{
 pub(super) const FUSED_WAIT: Duration = Duration::from_millis(20);
 /// How long a session is kept without a message.
 const IDLE: Duration = Duration::from_secs(10);
+
 /// A worker at its session.
 pub(super) struct Desk<'d, 'c, DB: InboxDatabase, W: Work<DB>> {
     pub(super) session: Session<'c, DB>,
@@ -34,7 +35,7 @@ pub(super) struct Desk<'d, 'c, DB: InboxDatabase, W: Work<DB>> {
     /// Where commits do not wait for the disk: who does.
     pub(super) flusher: Option<&'d Flusher<DB, W>>,
     /// Before the next attempt of what is at hand.
-    pub(super) pause: Duration,
+    pub(super) pause: &'d mut Duration,
 }
 
 /// What a transaction is still open for.
@@ -71,7 +72,7 @@ impl<DB: InboxDatabase, W: Work<DB>> Desk<'_, '_, DB, W> {
                 // What is open is ended first; the pause is for what is at hand.
                 None
             } else if let Some(job) = self.at_hand.pop_front() {
-                let pause = std::mem::take(&mut self.pause);
+                let pause = std::mem::take(self.pause);
                 if !pause.is_zero() {
                     if !self.session.rest().await {
                         self.at_hand.push_front(job);
@@ -134,7 +135,7 @@ impl<DB: InboxDatabase, W: Work<DB>> Desk<'_, '_, DB, W> {
             (Some(Pending::Commit { jobs, .. }), Ended::Done) => {
                 jobs.into_iter().for_each(|(job, value)| self.once_flushed(job, Processed::applied(value), since));
             }
-            (Some(Pending::Barrier(duplicate)), Ended::Done) => self.once_flushed(duplicate.job, duplicate.processed, since),
+            (Some(Pending::Barrier(duplicate)), Ended::Done) => self.finish(duplicate.job, Ok(duplicate.processed)),
             (Some(Pending::Commit { jobs, .. }), ended) => self.not_committed(jobs.into_iter().map(|(job, _)| job).collect(), ended),
             (Some(Pending::Barrier(duplicate)), ended) => self.finish(duplicate.job, Err(failed_end::<DB, W>(ended))),
         }
@@ -160,7 +161,7 @@ impl<DB: InboxDatabase, W: Work<DB>> Desk<'_, '_, DB, W> {
                     SqlFault::InFlight => (ProcessError::InFlight, true),
                     SqlFault::Conflict => (ProcessError::Conflict(e), true),
                     SqlFault::Busy => (ProcessError::Database(e), true),
-                    SqlFault::BadSession | SqlFault::Other => (ProcessError::Database(e), false),
+                    SqlFault::BadSession | SqlFault::Aborted | SqlFault::Other => (ProcessError::Database(e), false),
                 };
                 let whole = known && !broken && self.session.rest().await;
                 self.finish(job, Err(error));
@@ -183,7 +184,7 @@ impl<DB: InboxDatabase, W: Work<DB>> Desk<'_, '_, DB, W> {
 
     async fn run(&mut self, mut job: Job<DB, W>, mark: DB::Mark) -> Turned<DB, W> {
         let inbox = self.session.inbox;
-        let (sql, limit) = (&inbox.shared.sql, inbox.shared.options.step_timeout);
+        let limit = inbox.shared.options.step_timeout;
         if !job.work.ready() {
             let whole = self.session.rest().await;
             self.finish(job, Err(ProcessError::NotCommitted));
@@ -212,23 +213,7 @@ impl<DB: InboxDatabase, W: Work<DB>> Desk<'_, '_, DB, W> {
                 return (false, None);
             }
         };
-        let reply = caught(|| W::reply(&value));
-        let (error, close) = match reply {
-            Ok(Ok(None)) => return (true, Some(Pending::Commit { mark, jobs: vec![(job, value)] })),
-            Ok(Ok(Some(reply))) => match step(limit, DB::record_reply(&mut self.session.tx, sql, &job.order.claim(), &reply)).await {
-                Ok(1) => return (true, Some(Pending::Commit { mark, jobs: vec![(job, value)] })),
-                Ok(_) => {
-                    self.finish(job, Err(ProcessError::TransactionEscaped));
-                    return (false, None);
-                }
-                Err(e) => (ProcessError::CommitRefused(e), false),
-            },
-            Ok(Err(e)) => (ProcessError::Reply(e), false),
-            Err(panic) => (ProcessError::Panicked(panic), true),
-        };
-        let whole = self.undo(self.session.depth(), close).await;
-        self.finish(job, Err(error));
-        (whole, None)
+        (true, Some(Pending::Commit { mark, jobs: vec![(job, value)] }))
     }
 
     /// Rolls back and waits for it. What sqlx's own count no longer describes is ended by text, and its connection closed.
@@ -274,7 +259,7 @@ impl<DB: InboxDatabase, W: Work<DB>> Desk<'_, '_, DB, W> {
     /// The job again, if it is to be attempted again, after a pause.
     pub(super) fn over(&mut self, job: Job<DB, W>, result: Finished<W::Value, W::Error>) -> Option<Job<DB, W>> {
         let (job, pause) = job.judge(result)?;
-        self.pause = self.pause.max(pause);
+        *self.pause = pause.max(*self.pause);
         Some(job)
     }
 }

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use super::{
     super::{
-        body::{Guard, Verdict, body, caught, step},
+        body::{Guard, Verdict, body, step},
         job::Job,
         process::{Order, Work},
     },
@@ -18,17 +18,6 @@ use crate::{
     },
     vocabulary::error::ProcessError,
 };
-
-/// How a body of a group ended, when it did not end well.
-enum Spoilt<E> {
-    /// Roll back, at this depth; close the session then?
-    Undo {
-        error: ProcessError<E>,
-        depth: usize,
-        close: bool,
-    },
-    Gone(ProcessError<E>),
-}
 
 impl<DB: InboxDatabase, W: Work<DB>> Desk<'_, '_, DB, W> {
     /// A job with those that wait and may share its transaction.
@@ -81,69 +70,41 @@ impl<DB: InboxDatabase, W: Work<DB>> Desk<'_, '_, DB, W> {
         let mut done: Vec<(Job<DB, W>, W::Value)> = Vec::with_capacity(jobs.len());
         let mut left = jobs.into_iter();
         while let Some(mut job) = left.next() {
-            let spoilt = match self.run_one_of(&mark, &mut job).await {
-                Ok(value) => {
+            let (undo, error) = match self.run_one_of(&mark, &mut job).await {
+                Verdict::Sound(value) => {
                     done.push((job, value));
                     continue;
                 }
-                Err(spoilt) => spoilt,
+                Verdict::Undo { error, depth, close } => (Some((depth, close)), error),
+                Verdict::Gone(error) => (None, error),
             };
-            let alone = done.is_empty() && left.len() == 0;
-            let ran = done.into_iter().map(|(job, _)| job).chain([job]);
-            return match spoilt {
-                // Which of them did it is not known, and what it has applied may be there.
-                Spoilt::Gone(ProcessError::TransactionEscaped) => {
-                    ran.for_each(|job| self.finish(job, Err(ProcessError::TransactionEscaped)));
-                    self.at_hand.extend(left);
-                    (false, None)
-                }
-                Spoilt::Gone(error) if alone => {
-                    if let Some(job) = ran.last() {
-                        self.finish(job, Err(error));
-                    }
-                    (false, None)
-                }
-                Spoilt::Undo { error, depth, close } if alone => {
-                    let whole = self.undo(depth, close).await;
-                    if let Some(job) = ran.last() {
-                        self.finish(job, Err(error));
-                    }
-                    (whole, None)
-                }
-                Spoilt::Gone(_) => {
-                    self.split(ran.chain(left).collect());
-                    (false, None)
-                }
-                Spoilt::Undo { depth, close, .. } => {
-                    let all = ran.chain(left).collect();
-                    let whole = self.undo(depth, close).await;
-                    self.split(all);
-                    (whole, None)
-                }
+            // All that share the claim, also those whose bodies have not run: what becomes of it becomes of all.
+            let mut all: Vec<Job<DB, W>> = done.into_iter().map(|(job, _)| job).chain([job]).chain(left).collect();
+            let whole = match undo {
+                Some((depth, close)) => self.undo(depth, close).await,
+                None => false,
             };
+            match error {
+                // Which of them did it is not known, and what it has applied, and every claim, may be there.
+                ProcessError::TransactionEscaped => all.into_iter().for_each(|job| self.finish(job, Err(ProcessError::TransactionEscaped))),
+                error => match all.pop() {
+                    Some(job) if all.is_empty() => self.finish(job, Err(error)),
+                    last => self.split(all.into_iter().chain(last).collect()),
+                },
+            }
+            return (whole, None);
         }
         (true, Some(Pending::Commit { mark, jobs: done }))
     }
 
-    async fn run_one_of(&mut self, mark: &DB::Mark, job: &mut Job<DB, W>) -> Result<W::Value, Spoilt<W::Error>> {
+    async fn run_one_of(&mut self, mark: &DB::Mark, job: &mut Job<DB, W>) -> Verdict<W::Value, W::Error> {
         let inbox = self.session.inbox;
-        let (sql, limit) = (&inbox.shared.sql, inbox.shared.options.step_timeout);
-        let gone = |e| Spoilt::Gone(ProcessError::Database(e));
-        let watch = step(limit, DB::arm(&mut self.session.tx)).await.map_err(gone)?;
-        let Job { order, work, cancel, .. } = &mut *job;
-        let value = match body(inbox, &mut self.session.tx, order, work, cancel, &watch, mark, Guard::WithCommit).await {
-            Verdict::Sound(value) => value,
-            Verdict::Undo { error, depth, close } => return Err(Spoilt::Undo { error, depth, close }),
-            Verdict::Gone(error) => return Err(Spoilt::Gone(error)),
+        let watch = match step(inbox.shared.options.step_timeout, DB::arm(&mut self.session.tx)).await {
+            Ok(watch) => watch,
+            Err(e) => return Verdict::Gone(ProcessError::Database(e)),
         };
-        let undo = |error, close| Spoilt::Undo { error, depth: 1, close };
-        let reply = caught(|| W::reply(&value)).map_err(|panic| undo(ProcessError::Panicked(panic), true))?;
-        let Some(reply) = reply.map_err(|e| undo(ProcessError::Reply(e), false))? else { return Ok(value) };
-        match step(limit, DB::record_reply(&mut self.session.tx, sql, &job.order.claim(), &reply)).await {
-            Ok(1) => Ok(value),
-            Ok(_) => Err(Spoilt::Gone(ProcessError::TransactionEscaped)),
-            Err(e) => Err(undo(ProcessError::CommitRefused(e), false)),
-        }
+        let Job { order, work, cancel, .. } = job;
+        body(inbox, &mut self.session.tx, order, work, cancel, &watch, mark, Guard::WithCommit).await
     }
 
     /// A group whose commit was refused, or of whose commit nothing is known.

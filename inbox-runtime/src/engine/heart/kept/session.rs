@@ -2,12 +2,7 @@ use std::time::Duration;
 
 use sqlx::{Connection, Transaction, pool::PoolConnection};
 
-use super::super::{
-    body::{depth, step},
-    inbox::Inbox,
-    probe::point,
-    process::Order,
-};
+use super::super::{body::step, inbox::Inbox, probe::point, process::Order};
 use super::group::ClaimedGroup;
 use crate::engine::contract::{
     database::{Claim, InboxDatabase},
@@ -103,10 +98,6 @@ impl<'c, DB: InboxDatabase> Session<'c, DB> {
     /// Before a body is given the transaction.
     pub(super) const fn used(&mut self) {
         self.dirty = true;
-    }
-
-    pub(super) fn depth(&self) -> usize {
-        depth::<DB>(&self.tx)
     }
 
     /// Gives the connection back as sqlx knows it: outside of a transaction. Whether that succeeded.

@@ -39,8 +39,10 @@ pub(crate) async fn worker<DB: InboxDatabase, W: Work<DB>>(
 
 async fn work_off<DB: InboxDatabase, W: Work<DB>>(inbox: &Inbox<DB>, queue: &Queue<Job<DB, W>>, flusher: Option<&Flusher<DB, W>>) {
     let mut at_hand = VecDeque::new();
-    let mut failed: u32 = 0;
+    let (mut failed, mut pause): (u32, Duration) = (0, Duration::ZERO);
     loop {
+        // Of what is at hand; a session that was lost meanwhile does not shorten it.
+        sleep(std::mem::take(&mut pause)).await;
         if at_hand.is_empty() {
             let Some(job) = queue.pop().await else { return };
             at_hand.push_back(job);
@@ -48,20 +50,19 @@ async fn work_off<DB: InboxDatabase, W: Work<DB>>(inbox: &Inbox<DB>, queue: &Que
         match inbox.pool().acquire().await {
             Ok(conn) => {
                 failed = 0;
-                serve(inbox, conn, &mut at_hand, queue, flusher).await;
+                serve(inbox, conn, &mut at_hand, &mut pause, queue, flusher).await;
             }
             Err(error) => {
                 failed = failed.saturating_add(1);
                 tracing::warn!(%error, failed, "a worker has no connection to the database");
                 // One of them hears of it now; the others are tried again.
-                let mut pause = REOPEN.after(failed);
+                pause = REOPEN.after(failed);
                 if let Some(job) = at_hand.pop_front()
                     && let Some((job, longer)) = job.judge(Err(ProcessError::Database(error)))
                 {
                     at_hand.push_front(job);
                     pause = pause.max(longer);
                 }
-                sleep(pause).await;
             }
         }
     }
@@ -72,26 +73,43 @@ async fn serve<DB: InboxDatabase, W: Work<DB>>(
     inbox: &Inbox<DB>,
     mut conn: PoolConnection<DB>,
     at_hand: &mut VecDeque<Job<DB, W>>,
+    pause: &mut Duration,
     queue: &Queue<Job<DB, W>>,
     flusher: Option<&Flusher<DB, W>>,
 ) {
     // Where a panic comes between, nobody else is to have it.
     conn.close_on_drop();
-    let open = metrics::gauge!("inbox_worker_sessions");
-    open.increment(1.0);
+    let open = Counted::new();
     let whole = match Session::begin(inbox, &mut conn).await {
-        Ok(session) => Desk { session, at_hand, queue, flusher, pause: Duration::ZERO }.work().await,
+        Ok(session) => Desk { session, at_hand, queue, flusher, pause }.work().await,
         Err(error) => {
             tracing::warn!(%error, "a worker could not begin on its connection");
-            if let Some((job, _)) = at_hand.pop_front().and_then(|job| job.judge(Err(ProcessError::Database(error)))) {
+            if let Some((job, longer)) = at_hand.pop_front().and_then(|job| job.judge(Err(ProcessError::Database(error)))) {
                 at_hand.push_front(job);
+                *pause = longer;
             }
             false
         }
     };
-    open.decrement(1.0);
+    drop(open);
     if !whole {
         metrics::counter!("inbox_worker_sessions_lost_total").increment(1);
     }
     put_back(inbox, conn, if whole { Keep::Untouched } else { Keep::Broken }).await;
+}
+
+/// A session in the metrics, however it ends.
+struct Counted;
+
+impl Counted {
+    fn new() -> Self {
+        metrics::gauge!("inbox_worker_sessions").increment(1.0);
+        Self
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        metrics::gauge!("inbox_worker_sessions").decrement(1.0);
+    }
 }
