@@ -56,6 +56,6 @@ pub use crate::{
         id::{InvalidId, MessageId},
         identity::{EventTypeFrom, IdFrom, NoId},
         message::Message,
-        outcome::{HandlerResult, Outcome, Reply},
+        outcome::{BatchResult, HandlerResult, Outcome, Reply},
     },
 };

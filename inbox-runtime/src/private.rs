@@ -8,6 +8,7 @@ pub use std::{
     option::Option::{self, None, Some},
     result::Result::{self, Err, Ok},
     string::String,
+    vec::Vec,
 };
 
 pub use futures_core::future::BoxFuture;
@@ -17,20 +18,23 @@ pub use crate::engine::heart::probe::{POINTS, set_probe, skip_flushes};
 pub use crate::{
     engine::{
         contract::{
-            database::{Claim, Claimed, CommitGuard, DeadLetterRow, Dialect, Guarded, InboxDatabase, Recorded, SqlFault},
+            database::{Claim, Claimed, ClaimedMany, CommitGuard, DeadLetterRow, Dialect, Guarded, InboxDatabase, Recorded, SqlFault},
             trip::{End, Ended, Level, Next, Trip},
         },
         heart::{
-            consumer::{AnyConsumer, Consumer, Facts, Invoke, Location, Registration, TransactionParameter, conclude, extract, require},
+            consumer::{
+                AnyConsumer, Consumer, Facts, Invoke, InvokeBatch, Location, Registration, TransactionParameter, conclude, conclude_each,
+                extract, extract_each, extract_shared, require,
+            },
             context::{MessageContext, Requirements},
-            direct::{Called, direct},
+            direct::{Called, direct, direct_of_batch},
             inbox::AsInbox,
         },
     },
     vocabulary::{
         config::{Isolation, Options},
-        error::{Fault, ProcessError},
+        error::{BatchFault, Fault, ProcessError},
         id::MessageId,
-        outcome::{HandlerResult, Outcome, Proof, Proven},
+        outcome::{BatchProof, BatchResult, HandlerResult, Outcome, Proof, Proven},
     },
 };

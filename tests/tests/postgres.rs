@@ -2,6 +2,7 @@
 #![allow(missing_docs, unreachable_pub, unnameable_types, reason = "a test")]
 
 mod postgres {
+    mod batch;
     mod cancelled;
     mod claims;
     mod commit_guard;

@@ -10,7 +10,7 @@ use syn::{
 use crate::support::{errors::Errors, key::Key, slot::Slot, tokens};
 
 /// In the order in which a message lists them.
-const KEYS: &[&str] = &["name", "topic", "topics", "event", "aliases", "isolation", "timeout", "group", "crate"];
+const KEYS: &[&str] = &["name", "topic", "topics", "event", "aliases", "isolation", "timeout", "group", "batch", "linger", "crate"];
 
 /// The arguments as written: each given at most once and of the right kind, their values not yet judged.
 #[derive(Default)]
@@ -23,6 +23,8 @@ pub(crate) struct Args {
     pub(crate) isolation: Slot<LitStr>,
     pub(crate) timeout: Slot<LitStr>,
     pub(crate) group: Slot<LitInt>,
+    pub(crate) batch: Slot<LitInt>,
+    pub(crate) linger: Slot<LitStr>,
     pub(crate) krate: Slot<Path>,
     /// A misspelt or positional argument was probably the name: do not ask for it again.
     pub(crate) name_attempted: bool,
@@ -92,19 +94,21 @@ impl Args {
     }
 
     fn claim(&mut self, key: &Key, errors: &mut Errors) -> bool {
-        let (slot, other) = match key.text().as_str() {
+        let (slot, other, both) = match key.text().as_str() {
             "name" => return self.name.claim(key, errors),
             "event" => return self.event.claim(key, errors),
             "aliases" => return self.aliases.claim(key, errors),
             "isolation" => return self.isolation.claim(key, errors),
             "timeout" => return self.timeout.claim(key, errors),
-            "group" => return self.group.claim(key, errors),
+            "linger" => return self.linger.claim(key, errors),
             "crate" => return self.krate.claim(key, errors),
-            "topic" => (self.topic.claim(key, errors), self.topics.is_given()),
-            _ => (self.topics.claim(key, errors), self.topic.is_given()),
+            "group" => (self.group.claim(key, errors), self.batch.is_given(), "`group` and `batch`"),
+            "batch" => (self.batch.claim(key, errors), self.group.is_given(), "`group` and `batch`"),
+            "topic" => (self.topic.claim(key, errors), self.topics.is_given(), "`topic` and `topics`"),
+            _ => (self.topics.claim(key, errors), self.topic.is_given(), "`topic` and `topics`"),
         };
         if slot && other {
-            errors.at(key, "`topic` and `topics` cannot both be given");
+            errors.at(key, format_args!("{both} cannot both be given"));
         }
         slot && !other
     }
@@ -114,10 +118,12 @@ impl Args {
             "topics" => return self.topics.fill(key.clone(), value.list(&key, errors)),
             "aliases" => return self.aliases.fill(key.clone(), value.list(&key, errors)),
             "group" => return self.group.fill(key.clone(), value.number(&key, errors)),
+            "batch" => return self.batch.fill(key.clone(), value.number(&key, errors)),
             "crate" => return self.krate.fill(key, value.path(errors)),
             "name" => &mut self.name,
             "topic" => &mut self.topic,
             "event" => &mut self.event,
+            "linger" => &mut self.linger,
             "isolation" => &mut self.isolation,
             _ => &mut self.timeout,
         };
@@ -208,6 +214,8 @@ fn example(key: &str) -> &'static str {
         "isolation" => r#""serializable""#,
         "timeout" => r#""30s""#,
         "group" => "100",
+        "batch" => "500",
+        "linger" => r#""20ms""#,
         _ => "::my_crate::inbox",
     }
 }

@@ -17,7 +17,13 @@ pub(crate) fn ask_transaction(shape: &Shape, private: &TokenStream, database: &T
 }
 
 pub(crate) fn ask_result(shape: &Shape, private: &TokenStream, question: &TokenStream) -> TokenStream {
-    ask(&shape.result, &quote!(#private::HandlerResult), question)
+    let expected = if shape.batch { quote!(#private::BatchResult) } else { quote!(#private::HandlerResult) };
+    ask(&shape.result, &expected, question)
+}
+
+/// What a consumer of batches returns for one message.
+pub(crate) fn ask_one(shape: &Shape, private: &TokenStream) -> TokenStream {
+    ask(&shape.result, &quote!(#private::BatchResult), &quote!(One))
 }
 
 fn ask(ty: &impl ToTokens, bound: &TokenStream, question: &TokenStream) -> TokenStream {

@@ -16,11 +16,12 @@ use crate::{
 /// Judges arguments and signature. With any mistake in either, what is left is a handle.
 pub(crate) fn check(args: Args, function: &Function, errors: &mut Errors) -> Result<Model, Box<Handle>> {
     let name = args.name.get().cloned();
+    let batch = args.batch.is_given();
     let (facts, private) = facts(args, errors);
     for attr in function.attrs.iter().filter(|attr| attr.is_consumer()) {
         errors.at(attr, "`#[idempotent_consumer]` is applied twice; one function is one consumer");
     }
-    let shape = signature::check(&function.sig, errors);
+    let shape = signature::check(&function.sig, batch, errors);
     match (facts, shape, private) {
         (Some(facts), Some(shape), Some(private)) if errors.count() == 0 => Ok(Model { facts, shape, private }),
         (_, shape, private) => Err(Box::new(Handle { name, shape, private })),
@@ -42,13 +43,18 @@ fn facts(args: Args, errors: &mut Errors) -> (Option<Facts>, Option<TokenStream>
     let event = text("event", args.event, errors);
     let aliases = args.aliases.into_value().map(|list| aliases(list, name.as_ref(), errors)).unwrap_or_default();
     let isolation = args.isolation.into_value().and_then(|level| isolation(&level, errors));
-    let timeout = args.timeout.into_value().and_then(|text| timeout(&text, errors));
-    let group = args.group.into_value().and_then(|number| group(&number, errors));
+    let timeout = args.timeout.into_value().and_then(|text| duration("timeout", &text, errors));
+    if let Some(linger) = args.linger.get().filter(|_| !args.batch.is_given()) {
+        errors.at(linger, "`linger` is how long a message waits for its batch to fill: it needs `batch`");
+    }
+    let linger = args.linger.into_value().and_then(|text| duration("linger", &text, errors));
+    let group = args.group.into_value().and_then(|number| many("group", 1_000, &number, errors));
+    let batch = args.batch.into_value().and_then(|number| many("batch", 5_000, &number, errors));
     let krate = args.krate.into_value().and_then(|path| check_crate(path, errors));
 
     let private = (krate.is_some() || !krate_is_given).then(|| krate::private(krate.as_ref()));
-    let facts =
-        name.map(|name| Facts { name, aliases, topics: topic.into_iter().chain(topics).collect(), event, isolation, timeout, group });
+    let (topics, group) = (topic.into_iter().chain(topics).collect(), group.or(batch));
+    let facts = name.map(|name| Facts { name, aliases, topics, event, isolation, timeout, group, linger });
     (facts, private)
 }
 
@@ -117,23 +123,23 @@ fn isolation(level: &LitStr, errors: &mut Errors) -> Option<Ident> {
     Some(Ident::new(variant, Span::call_site()))
 }
 
-fn timeout(literal: &LitStr, errors: &mut Errors) -> Option<Duration> {
+fn duration(key: &str, literal: &LitStr, errors: &mut Errors) -> Option<Duration> {
     let text = literal.value();
     let duration = duration::parse(&text);
     match duration {
         None => {
             errors.at(literal, format_args!("`{text}` is not a duration; write a number and a unit, as in `30s`, `15m`, `12h` or `7d`"))
         }
-        Some(Duration::ZERO) => errors.at(literal, "`timeout` cannot be zero"),
+        Some(Duration::ZERO) => errors.at(literal, format_args!("`{key}` cannot be zero")),
         Some(_) => {}
     }
     duration
 }
 
-fn group(literal: &LitInt, errors: &mut Errors) -> Option<u16> {
-    let number = literal.base10_parse::<u16>().ok().filter(|number| (2..=1_000).contains(number));
+fn many(key: &str, most: u16, literal: &LitInt, errors: &mut Errors) -> Option<u16> {
+    let number = literal.base10_parse::<u16>().ok().filter(|number| (2..=most).contains(number));
     if number.is_none() {
-        errors.at(literal, "`group` must be between 2 and 1000: so many messages share a transaction at most");
+        errors.at(literal, format_args!("`{key}` must be between 2 and {most}: so many messages share a transaction at most"));
     }
     number
 }

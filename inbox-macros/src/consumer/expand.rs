@@ -4,7 +4,7 @@ use syn::{LitStr, Signature, Visibility, parse_quote};
 
 use crate::{
     consumer::{
-        ask::{ask_result, ask_transaction},
+        ask::{ask_one, ask_result, ask_transaction},
         attrs::Kind,
         docs, facts,
         item::Function,
@@ -74,7 +74,7 @@ fn run(function: &Function, shape: &Shape, private: &TokenStream) -> TokenStream
     let quiet = quiet(function);
     let transaction = replace_lifetimes(shape.transaction.to_token_stream(), "_");
     let Shape { extractors, result, .. } = shape;
-    let (names, types) = (names(extractors), types(extractors));
+    let (names, types) = (names(extractors), as_written(extractors));
     let at_name = generated_at(function.sig.ident.span());
     let tx = Ident::new("__tx", at_name);
     let boxed = tokens::between((at_name, at_name), quote!(#private::Box::pin(Self::body(#tx, #(#names),*))));
@@ -101,6 +101,15 @@ fn registration(function: &Function, model: &Model) -> TokenStream {
         [ty] => quote!(__p::require::<#ty>(__requirements)),
         types => quote!({ #(__p::require::<#types>(__requirements);)* }),
     };
+    let take = shape.extractors.iter().map(|Extractor { ty, many, .. }| match (shape.batch, many) {
+        (false, _) => quote!(__p::extract::<#ty>(__cx)),
+        (true, Some(_)) => quote!(__p::extract_each::<#ty>(__cx)),
+        (true, None) => quote!(__p::extract_shared::<#ty>(__cx)),
+    });
+    let (new, end) = match shape.batch {
+        false => (quote!(new), quote!(__p::conclude(#proof, __result))),
+        true => (quote!(batch), quote!(__p::conclude_each(#proof, __result, __cx))),
+    };
     let requirements = if types.is_empty() { quote!(_) } else { quote!(__requirements) };
     let context = if types.is_empty() { quote!(_) } else { quote!(__cx) };
     quote! {
@@ -109,12 +118,12 @@ fn registration(function: &Function, model: &Model) -> TokenStream {
         #[allow(unused_qualifications)]
         #vis const fn registration() -> #private::Registration {
             use #private as __p;
-            static CONSUMER: __p::Registration = __p::Registration(&__p::Consumer::new(
+            static CONSUMER: __p::Registration = __p::Registration(&__p::Consumer::#new(
                 #facts,
                 |__tx, #context| __p::Box::pin(async move {
                     let __tx = #at;
-                    let __result = #name::__run(__tx, #(__p::extract::<#types>(__cx)?),*).await;
-                    __p::conclude(#proof, __result)
+                    let __result = #name::__run(__tx, #(#take?),*).await;
+                    #end
                 }),
                 |#requirements| #requires,
             ));
@@ -128,10 +137,14 @@ fn entry(function: &Function, shape: &Shape, private: &TokenStream) -> TokenStre
     let p = quote!(__p);
     let proof = ask_result(shape, &p, &quote!(proof()));
     let at = ask_transaction(shape, &p, &quote!(__DB), &quote!(at(__tx)));
-    let names = names(&shape.extractors);
+    let values = shape.extractors.iter().map(|Extractor { name, many, .. }| match many {
+        Some(_) => quote!(__p::Vec::from([#name])),
+        None => quote!(#name),
+    });
     let name = &function.sig.ident;
     let signature = entry_signature(function, shape, private);
-    let call = quote!(__p::direct(#proof, inbox, #name::registration(), id, move |__tx| #name::__run(#at, #(#names),*)));
+    let direct = if shape.batch { quote!(direct_of_batch) } else { quote!(direct) };
+    let call = quote!(__p::#direct(#proof, inbox, #name::registration(), id, move |__tx| #name::__run(#at, #(#values),*)));
     let call = tokens::between(tokens::ends(&shape.result), call);
     quote!(#signature { use #private as __p; #call })
 }
@@ -141,7 +154,10 @@ pub(crate) fn entry_signature(function: &Function, shape: &Shape, private: &Toke
     // For rustc this type stands where the user's result stands.
     let (start, end) = tokens::ends(&shape.result);
     let called = tokens::between((start, start), quote!(#private::Called<));
-    let result = &shape.result;
+    let result = match shape.batch {
+        true => ask_one(shape, private),
+        false => shape.result.to_token_stream(),
+    };
     let called = quote_spanned!(end=> #called #result >);
     let (names, types) = (names(&shape.extractors), types(&shape.extractors));
     let transaction = replace_lifetimes(shape.transaction.to_token_stream(), "__c");
@@ -171,6 +187,11 @@ fn names(extractors: &[Extractor]) -> Vec<&Ident> {
     extractors.iter().map(|extractor| &extractor.name).collect()
 }
 
+fn as_written(extractors: &[Extractor]) -> Vec<&syn::Type> {
+    extractors.iter().map(|extractor| extractor.many.as_ref().unwrap_or(&extractor.ty)).collect()
+}
+
+/// What is taken from one message.
 fn types(extractors: &[Extractor]) -> Vec<&syn::Type> {
     extractors.iter().map(|extractor| &extractor.ty).collect()
 }

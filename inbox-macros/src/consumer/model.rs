@@ -20,7 +20,9 @@ pub(crate) struct Facts {
     /// A variant of the runtime's `Isolation`.
     pub(crate) isolation: Option<Ident>,
     pub(crate) timeout: Option<Duration>,
+    /// How many messages may share a transaction, with `group` or `batch`.
     pub(crate) group: Option<u16>,
+    pub(crate) linger: Option<Duration>,
 }
 
 /// What the signature says.
@@ -29,12 +31,17 @@ pub(crate) struct Shape {
     pub(crate) transaction: Type,
     pub(crate) extractors: Vec<Extractor>,
     pub(crate) result: Type,
+    /// Whether the body takes many messages at once.
+    pub(crate) batch: bool,
 }
 
 /// A parameter after the transaction, under the name that it has in the safe entry.
 pub(crate) struct Extractor {
     pub(crate) name: Ident,
+    /// What is taken from one message.
     pub(crate) ty: Type,
+    /// As written, where the body takes one for each message.
+    pub(crate) many: Option<Type>,
 }
 
 /// What is known of a consumer with mistakes, to keep the rest of the crate compiling.

@@ -1,8 +1,8 @@
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident};
 use syn::{
-    AngleBracketedGenericArguments, FnArg, GenericParam, Pat, PatType, PathArguments, PathSegment, ReturnType, Safety, Signature, Type,
-    TypeReference, ext::IdentExt, parse_quote,
+    AngleBracketedGenericArguments, FnArg, GenericArgument, GenericParam, Pat, PatType, PathArguments, PathSegment, ReturnType, Safety,
+    Signature, Type, TypeReference, ext::IdentExt, parse_quote,
 };
 
 use crate::{
@@ -11,17 +11,18 @@ use crate::{
 };
 
 /// The rules of a signature, in the order in which it is written.
-pub(crate) fn check(sig: &Signature, errors: &mut Errors) -> Option<Shape> {
-    let rules = Rules { consumer: sig.ident.unraw().to_string() };
+pub(crate) fn check(sig: &Signature, batch: bool, errors: &mut Errors) -> Option<Shape> {
+    let rules = Rules { consumer: sig.ident.unraw().to_string(), batch };
     rules.qualifiers(sig, errors);
     rules.generics(sig, errors);
     let (transaction, extractors) = rules.parameters(sig, errors);
     let result = rules.result(sig, errors);
-    Some(Shape { transaction: transaction?, extractors, result: result? })
+    Some(Shape { transaction: transaction?, extractors, result: result?, batch })
 }
 
 struct Rules {
     consumer: String,
+    batch: bool,
 }
 
 impl Rules {
@@ -55,6 +56,7 @@ impl Rules {
 
     fn parameters(&self, sig: &Signature, errors: &mut Errors) -> (Option<Type>, Vec<Extractor>) {
         let consumer = &self.consumer;
+        let before = errors.count();
         let mut transaction = None;
         let mut transaction_is_missing = false;
         let mut extractors = Vec::new();
@@ -80,9 +82,16 @@ impl Rules {
                 FnArg::Typed(typed) => {
                     Self::extractor(typed, errors);
                     let name = entry_name(&typed.pat, position, &extractors);
-                    extractors.push(Extractor { name, ty: (*typed.ty).clone() });
+                    extractors.push(self.one_or_many(name, &typed.ty, errors));
                 }
             }
+        }
+        let plain = extractors.iter().all(|extractor| extractor.many.is_none());
+        if self.batch && plain && errors.count() == before {
+            errors.at(
+                &sig.inputs,
+                format_args!("consumer `{consumer}` takes no messages: with `batch` add a parameter like `orders: Vec<Json<Order>>`"),
+            );
         }
         if sig.inputs.is_empty() {
             let mut parentheses = proc_macro2::Group::new(proc_macro2::Delimiter::Parenthesis, TokenStream::new());
@@ -145,6 +154,26 @@ impl Rules {
         }
     }
 
+    /// With `batch`, one for each message, or what all of them share.
+    fn one_or_many(&self, name: Ident, ty: &Type, errors: &mut Errors) -> Extractor {
+        let element = element(ty);
+        match (&element, self.batch) {
+            (Some(one), false) => {
+                let one = shown(one);
+                errors.at(ty, format_args!("a `Vec` of extractors is for many messages: add `batch = 500`, or take one, as in `{one}`"));
+            }
+            (None, true) if !is_named(ty, "State") => {
+                let one = shown(ty);
+                errors.at(ty, format_args!("with `batch` the body takes many messages: write `Vec<{one}>`, which has one for each"));
+            }
+            _ => {}
+        }
+        match element.filter(|_| self.batch) {
+            Some(one) => Extractor { name, ty: one, many: Some(ty.clone()) },
+            None => Extractor { name, ty: ty.clone(), many: None },
+        }
+    }
+
     fn result(&self, sig: &Signature, errors: &mut Errors) -> Option<Type> {
         let consumer = &self.consumer;
         let ReturnType::Type(_, ty) = &sig.output else {
@@ -172,6 +201,37 @@ fn has_impl_trait(ty: &Type, errors: &mut Errors) -> bool {
     found
 }
 
+/// The `T` of `Vec<T>`.
+fn element(ty: &Type) -> Option<Type> {
+    if !is_named(ty, "Vec") {
+        return None;
+    }
+    let PathArguments::AngleBracketed(arguments) = &last_segment(ty)?.arguments else { return None };
+    match arguments.args.first() {
+        Some(GenericArgument::Type(element)) => Some(element.clone()),
+        _ => None,
+    }
+}
+
+fn is_named(ty: &Type, name: &str) -> bool {
+    last_segment(ty).is_some_and(|segment| segment.ident == name)
+}
+
+fn last_segment(ty: &Type) -> Option<&PathSegment> {
+    match ty {
+        Type::Group(group) => last_segment(&group.elem),
+        Type::Paren(paren) => last_segment(&paren.elem),
+        Type::Path(path) => path.path.segments.last(),
+        _ => None,
+    }
+}
+
+/// As one writes it.
+fn shown(tokens: &impl ToTokens) -> String {
+    let text = tokens.to_token_stream().to_string();
+    text.replace(" < ", "<").replace(" >", ">").replace(" ,", ",").replace(" :: ", "::")
+}
+
 /// The last segment of what is called a transaction and names no lifetime. An `async fn` may not leave it out.
 fn without_lifetime(ty: &Type) -> Option<&PathSegment> {
     let Type::Path(path) = ty else { return None };
@@ -181,8 +241,7 @@ fn without_lifetime(ty: &Type) -> Option<&PathSegment> {
 }
 
 fn mended_lifetime(segment: &PathSegment) -> String {
-    let text = add_lifetime(segment).to_token_stream().to_string();
-    text.replace(" < ", "<").replace(" >", ">").replace(" ,", ",").replace(" :: ", "::")
+    shown(&add_lifetime(segment))
 }
 
 fn add_lifetime(segment: &PathSegment) -> PathSegment {

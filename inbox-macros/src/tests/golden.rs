@@ -49,6 +49,15 @@ fn everything() {
 }
 
 #[test]
+fn batch() {
+    check(
+        "batch",
+        r#"name = "ledger", batch = 500, linger = "20ms""#,
+        "async fn ledger(tx: &mut Transaction<'_, Postgres>, ids: Vec<MessageId>, State(rates): State<Rates>) -> Result<Vec<Reply<u64>>, Error> { Ok(vec![]) }",
+    );
+}
+
+#[test]
 fn recovered() {
     check("recovered", r#"nmae = "billing""#, ITEM);
 }

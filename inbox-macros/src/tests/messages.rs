@@ -1,5 +1,7 @@
 use super::{ITEM, errors};
 
+const BATCH: &str = "async fn charge(tx: &mut Transaction<'_, Postgres>, orders: Vec<Json<O>>) -> Result<(), E> {}";
+
 const TX: &str = "tx: &mut Transaction<'_, Postgres>";
 
 fn arguments(args: &str) -> Vec<String> {
@@ -42,7 +44,7 @@ fn keys_are_known_and_given_once() {
     assert_eq!(
         arguments(r#"name = "a", retires = 3"#),
         [
-            "unknown argument `retires`; expected one of: `name`, `topic`, `topics`, `event`, `aliases`, `isolation`, `timeout`, `group`, `crate`"
+            "unknown argument `retires`; expected one of: `name`, `topic`, `topics`, `event`, `aliases`, `isolation`, `timeout`, `group`, `batch`, `linger`, `crate`"
         ]
     );
     assert_eq!(arguments(r#"name = "a", name = "b""#), ["`name` is specified more than once"]);
@@ -89,6 +91,16 @@ fn other_values_say_what_to_write() {
     for wrong in ["0", "1", "1001", "70000"] {
         let range = "`group` must be between 2 and 1000: so many messages share a transaction at most";
         assert_eq!(arguments(&format!("name = \"a\", group = {wrong}")), [range], "{wrong}");
+    }
+    for wrong in ["0", "1", "5001", "70000"] {
+        let range = "`batch` must be between 2 and 5000: so many messages share a transaction at most";
+        assert_eq!(errors(&format!("name = \"a\", batch = {wrong}"), BATCH), [range], "{wrong}");
+    }
+    let linger = "`linger` is how long a message waits for its batch to fill: it needs `batch`";
+    assert_eq!(arguments(r#"name = "a", linger = "20ms""#), [linger]);
+    assert_eq!(errors(r#"name = "a", batch = 5, linger = "0ms""#, BATCH), ["`linger` cannot be zero"]);
+    for both in ["group = 5, batch = 5", "batch = 5, group = 5"] {
+        assert_eq!(errors(&format!("name = \"a\", {both}"), BATCH), ["`group` and `batch` cannot both be given"], "{both}");
     }
     assert_eq!(arguments(r#"name = "a", timeout = 30"#), ["`timeout` must be a string literal, as in `timeout = \"30s\"`"]);
     assert_eq!(
@@ -177,6 +189,24 @@ fn extractors_are_owned_values() {
     ] {
         assert_eq!(parameter(fine), Vec::<String>::new(), "{fine}");
     }
+}
+
+#[test]
+fn a_batch_takes_many() {
+    let batch =
+        |parameters: &str| errors(r#"name = "a", batch = 500"#, &format!("async fn charge({TX}{parameters}) -> Result<(), E> {{}}"));
+    for fine in [", orders: Vec<Json<O>>", ", a: std::vec::Vec<A>, b: Vec<B>", ", State(s): State<S>, a: Vec<A>"] {
+        assert_eq!(batch(fine), Vec::<String>::new(), "{fine}");
+    }
+    let write = "with `batch` the body takes many messages: write `Vec<Json<O>>`, which has one for each";
+    assert_eq!(batch(", order: Json<O>"), [write]);
+    let nothing = "consumer `charge` takes no messages: with `batch` add a parameter like `orders: Vec<Json<Order>>`";
+    assert_eq!(batch(""), [nothing]);
+    assert_eq!(batch(", state: State<S>"), [nothing]);
+    assert_eq!(
+        item(&format!("async fn charge({TX}, orders: Vec<Json<O>>) -> Result<(), E> {{}}")),
+        ["a `Vec` of extractors is for many messages: add `batch = 500`, or take one, as in `Json<O>`"]
+    );
 }
 
 #[test]

@@ -92,6 +92,30 @@ impl<E> ProcessError<E> {
     }
 }
 
+impl<E> ProcessError<E> {
+    /// The same, with another error of the handler's.
+    pub(crate) fn map<F>(self, map: impl FnOnce(E) -> F) -> ProcessError<F> {
+        match self {
+            Self::Handler(e) => ProcessError::Handler(map(e)),
+            Self::Panicked(panic) => ProcessError::Panicked(panic),
+            Self::TimedOut(after) => ProcessError::TimedOut(after),
+            Self::Cancelled => ProcessError::Cancelled,
+            Self::SwallowedSqlError => ProcessError::SwallowedSqlError,
+            Self::NestedTransactionLeft => ProcessError::NestedTransactionLeft,
+            Self::TransactionEscaped => ProcessError::TransactionEscaped,
+            Self::InFlight => ProcessError::InFlight,
+            Self::CommitRefused(e) => ProcessError::CommitRefused(e),
+            Self::Conflict(e) => ProcessError::Conflict(e),
+            Self::Database(e) => ProcessError::Database(e),
+            Self::Unknown(e) => ProcessError::Unknown(e),
+            Self::NotCommitted => ProcessError::NotCommitted,
+            Self::Reply(e) => ProcessError::Reply(e),
+            Self::Unsound(e) => ProcessError::Unsound(e),
+            Self::Halted => ProcessError::Halted,
+        }
+    }
+}
+
 impl<E: fmt::Display> fmt::Display for ProcessError<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -193,6 +217,26 @@ pub enum Fault {
     Failed(BoxError),
     /// Its reply cannot be written as JSON.
     Reply(serde_json::Error),
+}
+
+/// Why a body that takes many messages has not done its work.
+#[doc(hidden)]
+#[derive(Debug)]
+pub enum BatchFault<E> {
+    /// These of them, by their place, are the reason: the first, and others.
+    These((usize, E), Vec<(usize, E)>),
+    /// Any of them may be.
+    Any(E),
+}
+
+impl<E> BatchFault<E> {
+    /// Where there was one message.
+    pub(crate) fn of_one(self) -> E {
+        match self {
+            Self::These(first, _) => first.1,
+            Self::Any(fault) => fault,
+        }
+    }
 }
 
 impl fmt::Display for Fault {

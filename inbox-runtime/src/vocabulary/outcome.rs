@@ -2,7 +2,7 @@ use std::marker::PhantomData;
 
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::error::BoxError;
+use super::error::{BoxError, Fault};
 
 /// What became of a message: its effect is in the database once, in both cases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,5 +123,87 @@ where
     fn decode(recorded: Option<&str>) -> Result<T, serde_json::Error> {
         // A row without a reply reads as `null`: right for `Reply<Option<_>>`, and a clear error for the rest.
         serde_json::from_str(recorded.unwrap_or("null"))
+    }
+}
+
+/// What an idempotent consumer of batches may return: `Result<(), E>` or `Result<Vec<Reply<T>>, E>`, a reply for each message in their order.
+#[diagnostic::on_unimplemented(
+    message = "an idempotent consumer of batches cannot return `{Self}`",
+    label = "expected `Result<(), E>` or `Result<Vec<Reply<_>>, E>`, where `E` is a `std::error::Error + Send + Sync + 'static`",
+    note = "a batch has a reply for each of its messages, in their order"
+)]
+pub trait BatchResult: Sized + Send + 'static {
+    /// What the same consumer returns for one message.
+    type One: HandlerResult;
+
+    #[doc(hidden)]
+    type Proof: BatchProof<Result = Self>;
+    #[doc(hidden)]
+    fn proof() -> Self::Proof;
+    /// Of one message. Panics where there is not one reply.
+    #[doc(hidden)]
+    fn one(self) -> Self::One;
+    /// What each of so many messages is answered.
+    #[doc(hidden)]
+    fn each(self, messages: usize) -> Result<Vec<Option<String>>, Fault>;
+}
+
+/// See [`Proof`].
+#[doc(hidden)]
+pub trait BatchProof {
+    type Result: BatchResult;
+}
+
+impl<R: BatchResult> BatchProof for Proven<R> {
+    type Result = R;
+}
+
+#[diagnostic::do_not_recommend]
+impl<E: Into<BoxError> + Send + 'static> BatchResult for Result<(), E> {
+    type One = Self;
+    type Proof = Proven<Self>;
+
+    fn proof() -> Proven<Self> {
+        Proven(PhantomData)
+    }
+
+    fn one(self) -> Self {
+        self
+    }
+
+    fn each(self, messages: usize) -> Result<Vec<Option<String>>, Fault> {
+        self.map_err(|e| Fault::Failed(e.into())).map(|()| vec![None; messages])
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<T, E> BatchResult for Result<Vec<Reply<T>>, E>
+where
+    T: Serialize + DeserializeOwned + Send + 'static,
+    E: Into<BoxError> + Send + 'static,
+{
+    type One = Result<Reply<T>, E>;
+    type Proof = Proven<Self>;
+
+    fn proof() -> Proven<Self> {
+        Proven(PhantomData)
+    }
+
+    fn one(self) -> Self::One {
+        self.map(|replies| {
+            let count = replies.len();
+            let one: Result<[Reply<T>; 1], _> = replies.try_into();
+            let Ok([reply]) = one else { panic!("the body gave {count} replies for one message") };
+            reply
+        })
+    }
+
+    fn each(self, messages: usize) -> Result<Vec<Option<String>>, Fault> {
+        let replies = self.map_err(|e| Fault::Failed(e.into()))?;
+        if replies.len() != messages {
+            let wrong = format!("the body gave {} replies for {messages} messages", replies.len());
+            return Err(Fault::Reply(serde::ser::Error::custom(wrong)));
+        }
+        replies.into_iter().map(|Reply(value)| serde_json::to_string(&value).map(Some).map_err(Fault::Reply)).collect()
     }
 }

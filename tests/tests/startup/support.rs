@@ -49,7 +49,7 @@ fn needs_nothing(_: &mut Requirements) {}
 /// A consumer as no attribute writes it.
 pub(super) const fn by_hand(name: &'static str, aliases: &'static [&'static str], line: u32) -> Consumer<Sqlite> {
     let location = Location { file: "src/by_hand.rs", line, module: "by_hand" };
-    let facts = Facts { name, aliases, topics: &["orders"], event: None, isolation: None, timeout: None, group: 1, location };
+    let facts = Facts { aliases, topics: &["orders"], ..Facts::new(name, location) };
     Consumer::new(facts, nothing, needs_nothing)
 }
 

@@ -1,4 +1,8 @@
-use std::{collections::HashSet, num::NonZeroU16, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    num::NonZeroU16,
+    time::Duration,
+};
 
 use sqlx::{
     AssertSqlSafe, Connection, PgConnection, Pool, Postgres, Row, SqlSafeStr, SqlStr, pool::PoolConnection, postgres::PgSeverity, query,
@@ -14,7 +18,7 @@ use super::{
 };
 use crate::{
     engine::contract::{
-        database::{Claim, Claimed, CommitGuard, DeadLetterRow, Dialect, Guarded, InboxDatabase, MigrateError, SqlFault},
+        database::{Claim, Claimed, ClaimedMany, CommitGuard, DeadLetterRow, Dialect, Guarded, InboxDatabase, MigrateError, SqlFault},
         trip::{End, Ended, Next, Trip},
     },
     vocabulary::{
@@ -147,11 +151,17 @@ impl Dialect for Postgres {
         claims: &[Claim<'_>],
         isolation: Option<Isolation>,
         wait: Duration,
-    ) -> Result<(Option<PgMark>, HashSet<Uuid>), sqlx::Error> {
-        let rows = raw_sql(sql.claim_many(claims, isolation, wait)).fetch_all(conn).await?;
-        let fresh: HashSet<Uuid> = rows.iter().map(|row| row.try_get(3)).collect::<Result<_, _>>()?;
-        let mark = rows.first().map(mark).transpose()?;
-        Ok((mark, fresh))
+    ) -> Result<Option<ClaimedMany<PgMark>>, sqlx::Error> {
+        let mut rows = raw_sql(sql.claim_many(claims, isolation, wait)).fetch_all(conn).await?;
+        let marked = rows.pop().ok_or(sqlx::Error::RowNotFound)?;
+        let mut claimed: HashMap<Uuid, usize> = HashMap::with_capacity(rows.len());
+        for row in &rows {
+            *claimed.entry(row.try_get(0)?).or_default() += 1;
+        }
+        // Fewer rows than names: applied under another of them. What was claimed for it here only says the same again.
+        let names = claims.first().map_or(1, |claim| claim.names.len());
+        let fresh: HashSet<Uuid> = claimed.into_iter().filter(|(_, rows)| *rows == names).map(|(id, _)| id).collect();
+        if fresh.is_empty() { Ok(None) } else { Ok(Some((mark(&marked)?, fresh))) }
     }
 
     const FLUSHES: bool = true;
@@ -216,8 +226,11 @@ impl Dialect for Postgres {
         }
     }
 
-    async fn record_reply(conn: &mut PgConnection, sql: &PgSql, claim: &Claim<'_>, reply: &str) -> Result<u64, sqlx::Error> {
-        let update = query(sql.reply.clone()).bind(reply).bind(claim.name).bind(claim.id);
+    async fn record_replies(conn: &mut PgConnection, sql: &PgSql, replies: &[(Claim<'_>, String)]) -> Result<u64, sqlx::Error> {
+        let Some((first, _)) = replies.first() else { return Ok(0) };
+        let ids: Vec<Uuid> = replies.iter().map(|(claim, _)| claim.id).collect();
+        let texts: Vec<&str> = replies.iter().map(|(_, reply)| reply.as_str()).collect();
+        let update = query(sql.reply.clone()).bind(first.name).bind(ids).bind(texts);
         Ok(update.persistent(false).execute(conn).await?.rows_affected())
     }
 

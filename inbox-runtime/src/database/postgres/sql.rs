@@ -66,7 +66,7 @@ impl PgSql {
             claim_wait: options.claim_wait,
             durable: options.commit_level.sql(),
             prepare: constant(format!(
-                "PREPARE inbox_kept_claim_{ours} (text, uuid, bigint) AS {} VALUES ($1, $2, $3) {CLAIM_TAIL}; \
+                "PREPARE inbox_kept_claim_{ours} (text, uuid, bigint) AS {} VALUES ($1, $2, $3) {CLAIM_CONFLICT} RETURNING {MARK}; \
                  PREPARE inbox_kept_recorded_{ours} (text, uuid, text) AS {}, pg_catalog.set_config('lock_timeout', $3, true) \
                  FROM {inbox} WHERE consumer_name = $1 AND message_id = $2; \
                  PREPARE inbox_kept_guard_{ours} (text, text) AS {}; PREPARE inbox_kept_look_{ours} AS {LOOK}",
@@ -90,7 +90,10 @@ impl PgSql {
                  pg_catalog.pg_current_xact_id_if_assigned()::text, true)",
                 options.commit_level.sql()
             ),
-            reply: constant(format!("UPDATE {inbox} SET reply = $1::jsonb WHERE consumer_name = $2 AND message_id = $3")),
+            reply: constant(format!(
+                "UPDATE {inbox} AS claimed SET reply = answer.reply::jsonb FROM ROWS FROM (pg_catalog.unnest($2::uuid[]), \
+                 pg_catalog.unnest($3::text[])) AS answer (id, reply) WHERE claimed.consumer_name = $1 AND claimed.message_id = answer.id"
+            )),
             dead_letter: constant(format!(
                 "INSERT INTO {letters} AS letter (consumer_name, message_id, reason, error, attempts, source, transport_id, topic, message_key, \
                  headers, payload) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) ON CONFLICT ((coalesce(consumer_name, '')), \
@@ -119,11 +122,10 @@ impl PgSql {
         let _ = write!(sql, "{} VALUES ", claim_head(&self.inbox));
         let hash = hash_text(*fingerprint);
         for (i, name) in names.iter().enumerate() {
-            let comma = if i == 0 { "" } else { ", " };
-            let _ = write!(sql, "{comma}('{name}', '{id}', {hash})");
+            let _ = write!(sql, "{}('{name}', '{id}', {hash})", comma(i));
         }
         let recorded = self.recorded_text(claim);
-        let _ = write!(sql, " {CLAIM_TAIL}; SET LOCAL lock_timeout = DEFAULT; {recorded}");
+        let _ = write!(sql, " {CLAIM_CONFLICT} RETURNING {MARK}; SET LOCAL lock_timeout = DEFAULT; {recorded}");
     }
 
     /// The same with what the session has prepared. The last part also takes back the bound of the wait.
@@ -149,16 +151,28 @@ impl PgSql {
         }
     }
 
-    /// BEGIN, SET, INSERT, SET.
+    /// BEGIN, SET, INSERT, SET, and the mark. Arrays, since a list of rows takes several times as long to parse; as sorted as the claims are.
     pub(super) fn claim_many(&self, claims: &[Claim<'_>], isolation: Option<Isolation>, wait: Duration) -> SqlStr {
-        let mut sql = String::with_capacity(400 + 100 * claims.len());
-        let begin = Postgres::begin(isolation);
-        let _ = write!(sql, "{}; SET LOCAL lock_timeout = {}; {} VALUES ", begin.as_str(), milliseconds(wait), claim_head(&self.inbox));
+        let mut sql = String::with_capacity(600 + 60 * claims.len());
+        let (begin, wait, head) = (Postgres::begin(isolation), milliseconds(wait), claim_head(&self.inbox));
+        let names = claims.first().map_or(&[] as &[_], |claim| claim.names);
+        let _ = write!(
+            sql,
+            "{}; SET LOCAL lock_timeout = {wait}; {head} SELECT name, id, hash FROM ROWS FROM (pg_catalog.unnest('{{",
+            begin.as_str()
+        );
         for (i, claim) in claims.iter().enumerate() {
-            let (comma, name, id, hash) = (if i == 0 { "" } else { ", " }, claim.name, claim.id, hash_text(claim.fingerprint));
-            let _ = write!(sql, "{comma}('{name}', '{id}', {hash})");
+            let _ = write!(sql, "{}{}", comma(i), claim.id);
         }
-        let _ = write!(sql, " {CLAIM_TAIL}, message_id; SET LOCAL lock_timeout = DEFAULT");
+        sql.push_str("}'::uuid[]), pg_catalog.unnest('{");
+        for (i, claim) in claims.iter().enumerate() {
+            let _ = write!(sql, "{}{}", comma(i), hash_text(claim.fingerprint));
+        }
+        let _ = write!(sql, "}}'::bigint[])) AS message (id, hash) ");
+        let list = names.join(",");
+        let order = if names.len() > 1 { "ORDER BY id, name" } else { "" };
+        let _ = write!(sql, "CROSS JOIN pg_catalog.unnest('{{{list}}}'::text[]) AS consumer (name) {order}");
+        let _ = write!(sql, " {CLAIM_CONFLICT} RETURNING message_id; SET LOCAL lock_timeout = DEFAULT; SELECT {MARK}");
         constant(sql)
     }
 
@@ -240,17 +254,17 @@ impl PgSql {
     /// A claim of a fresh id that is rolled back.
     pub(super) fn probe(&self) -> SqlStr {
         let inbox = &self.inbox;
-        constant(format!(
-            "INSERT INTO {inbox} (consumer_name, message_id) VALUES ($1, $2) \
-             ON CONFLICT (consumer_name, message_id) DO NOTHING RETURNING message_id"
-        ))
+        constant(format!("INSERT INTO {inbox} (consumer_name, message_id) VALUES ($1, $2) {CLAIM_CONFLICT} RETURNING message_id"))
     }
 }
 
 const BARRIER: &str = "SELECT pg_catalog.pg_logical_emit_message(true, 'inbox', '')";
 
-const CLAIM_TAIL: &str = "ON CONFLICT (consumer_name, message_id) DO NOTHING RETURNING \
-    pg_catalog.pg_current_xact_id_if_assigned()::text, pg_catalog.pg_backend_pid(), EXTRACT(epoch FROM pg_catalog.clock_timestamp())::text";
+const CLAIM_CONFLICT: &str = "ON CONFLICT (consumer_name, message_id) DO NOTHING";
+
+/// What a `PgMark` is read from.
+const MARK: &str = "pg_catalog.pg_current_xact_id_if_assigned()::text, pg_catalog.pg_backend_pid(), \
+    EXTRACT(epoch FROM pg_catalog.clock_timestamp())::text";
 
 fn claim_head(inbox: &str) -> String {
     format!("INSERT INTO {inbox} (consumer_name, message_id, payload_hash)")
@@ -272,6 +286,10 @@ fn guard_and_level(xid: &str, level: &str) -> String {
 pub(super) struct Prepared {
     /// As it is where nobody has set it.
     pub(super) lock_timeout: String,
+}
+
+const fn comma(i: usize) -> &'static str {
+    if i == 0 { "" } else { "," }
 }
 
 fn hash_text(fingerprint: Option<i64>) -> String {

@@ -1,5 +1,4 @@
 use std::{
-    collections::HashSet,
     num::NonZeroU16,
     sync::{
         Arc,
@@ -14,7 +13,7 @@ use uuid::Uuid;
 use super::{migrate, sql::SqliteSql, verify};
 use crate::{
     engine::contract::{
-        database::{Claim, Claimed, DeadLetterRow, Dialect, Guarded, InboxDatabase, MigrateError, Recorded, SqlFault},
+        database::{Claim, Claimed, ClaimedMany, DeadLetterRow, Dialect, Guarded, InboxDatabase, MigrateError, Recorded, SqlFault},
         trip::{End, Ended, Next, Trip},
     },
     vocabulary::{
@@ -146,8 +145,8 @@ impl Dialect for Sqlite {
         _claims: &[Claim<'_>],
         _isolation: Option<Isolation>,
         _wait: Duration,
-    ) -> Result<(Option<SqliteMark>, HashSet<Uuid>), sqlx::Error> {
-        Ok((None, HashSet::new()))
+    ) -> Result<Option<ClaimedMany<SqliteMark>>, sqlx::Error> {
+        Ok(None)
     }
 
     /// Not yet: every commit waits.
@@ -195,9 +194,13 @@ impl Dialect for Sqlite {
         Guarded::Escaped
     }
 
-    async fn record_reply(conn: &mut SqliteConnection, sql: &SqliteSql, claim: &Claim<'_>, reply: &str) -> Result<u64, sqlx::Error> {
-        let update = query(sql.reply.clone()).bind(reply).bind(claim.name).bind(claim.id);
-        Ok(update.execute(conn).await?.rows_affected())
+    async fn record_replies(conn: &mut SqliteConnection, sql: &SqliteSql, replies: &[(Claim<'_>, String)]) -> Result<u64, sqlx::Error> {
+        let mut recorded = 0;
+        for (claim, reply) in replies {
+            let update = query(sql.reply.clone()).bind(reply).bind(claim.name).bind(claim.id);
+            recorded += update.execute(&mut *conn).await?.rows_affected();
+        }
+        Ok(recorded)
     }
 
     async fn barrier(_conn: &mut SqliteConnection, _sql: &SqliteSql) -> Result<(), sqlx::Error> {

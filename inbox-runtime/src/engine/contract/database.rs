@@ -63,14 +63,14 @@ pub trait Dialect: Database {
     /// Whether many messages can share a transaction.
     const GROUPS: bool;
 
-    /// Begins and claims for many, sorted by id, each under one name: the mark, if any is fresh, and the ids of those that are.
+    /// Begins and claims for many of one consumer, sorted by id: the mark, and the ids of those that are fresh, if any is.
     fn claim_many(
         conn: &mut Self::Connection,
         sql: &Self::Sql,
         claims: &[Claim<'_>],
         isolation: Option<Isolation>,
         wait: Duration,
-    ) -> impl Future<Output = Result<(Option<Self::Mark>, HashSet<Uuid>), sqlx::Error>> + Send;
+    ) -> impl Future<Output = Result<Option<ClaimedMany<Self::Mark>>, sqlx::Error>> + Send;
 
     /// Whether one commit that waits for the disk makes those before it durable as well.
     const FLUSHES: bool;
@@ -94,12 +94,11 @@ pub trait Dialect: Database {
     /// What became of the claim's transaction once sqlx's own ROLLBACK, which it has still to send, is through: aborted or escaped.
     fn fate(conn: &mut Self::Connection, mark: &Self::Mark) -> impl Future<Output = Guarded> + Send;
 
-    /// Puts the reply into the claimed row; the number of rows that took it.
-    fn record_reply(
+    /// Puts each reply into its claimed row; the number of rows that took one. All are of one consumer.
+    fn record_replies(
         conn: &mut Self::Connection,
         sql: &Self::Sql,
-        claim: &Claim<'_>,
-        reply: &str,
+        replies: &[(Claim<'_>, String)],
     ) -> impl Future<Output = Result<u64, sqlx::Error>> + Send;
 
     /// Makes the next COMMIT of this transaction one that flushes everything committed before it.
@@ -162,6 +161,10 @@ pub enum Claimed<M> {
     Fresh(M),
     Duplicate(Recorded),
 }
+
+/// The claim that many share, and the ids of those that are fresh.
+#[doc(hidden)]
+pub type ClaimedMany<M> = (M, HashSet<Uuid>);
 
 /// What the row of a duplicate holds, read in a later statement than the claim.
 #[doc(hidden)]

@@ -7,7 +7,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    body::{Guard, Verdict, body, step},
+    body::{Guard, One, Verdict, body, step},
     inbox::Inbox,
     probe::point,
     process::{Order, Processed, Work},
@@ -78,7 +78,7 @@ pub(super) async fn attempt<DB: InboxDatabase, W: Work<DB>>(
         return (Err(ProcessError::NotCommitted), session);
     }
 
-    let value = match body(inbox, &mut tx, order, work, cancel, &watch, &mark, Guard::First).await {
+    let value = match body(inbox, &mut tx, &mut One { order, work }, cancel, &watch, &mark, Guard::First).await {
         Verdict::Sound(value) => value,
         Verdict::Undo { error, depth, close } => return abandon(limit, tx, depth, close, error).await,
         Verdict::Gone(error) => return (Err(error), Keep::Broken),

@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use futures_core::future::BoxFuture;
 use futures_util::FutureExt;
 use sqlx::{Connection, Transaction};
 use sqlx_core::transaction::TransactionManager;
@@ -18,7 +19,7 @@ use super::{
     process::{Order, Work},
 };
 use crate::{
-    engine::contract::database::{Guarded, InboxDatabase, SqlFault},
+    engine::contract::database::{Claim, Guarded, InboxDatabase, SqlFault},
     vocabulary::error::{PanicPayload, ProcessError},
 };
 
@@ -59,34 +60,76 @@ pub(super) enum Verdict<V, E> {
     Gone(ProcessError<E>),
 }
 
-#[expect(clippy::too_many_arguments, reason = "each is a different part of the one step that it stands for")]
-pub(super) async fn body<DB: InboxDatabase, W: Work<DB>>(
+/// What runs between a claim and its guard: a body, with its message or many.
+pub(super) trait Effect<DB: InboxDatabase>: Send {
+    type Value: Send;
+    type Error: Send;
+
+    /// A message of it: whose body it is, and how long it may run.
+    fn order(&self) -> &Order;
+
+    fn run<'a, 'c>(&'a mut self, tx: &'a mut Transaction<'c, DB>) -> BoxFuture<'a, Result<Self::Value, Self::Error>>;
+
+    /// What is to be recorded, and where.
+    fn replies(&self, value: &Self::Value) -> Result<Vec<(Claim<'_>, String)>, serde_json::Error>;
+
+    fn sql_error(error: &Self::Error) -> Option<&sqlx::Error>;
+}
+
+/// The body of one message.
+pub(super) struct One<'j, W> {
+    pub(super) order: &'j Order,
+    pub(super) work: &'j mut W,
+}
+
+impl<DB: InboxDatabase, W: Work<DB>> Effect<DB> for One<'_, W> {
+    type Value = W::Value;
+    type Error = W::Error;
+
+    fn order(&self) -> &Order {
+        self.order
+    }
+
+    fn run<'a, 'c>(&'a mut self, tx: &'a mut Transaction<'c, DB>) -> BoxFuture<'a, Result<W::Value, W::Error>> {
+        self.work.run(tx)
+    }
+
+    fn replies(&self, value: &W::Value) -> Result<Vec<(Claim<'_>, String)>, serde_json::Error> {
+        Ok(W::reply(value)?.map(|reply| (self.order.claim(), reply)).into_iter().collect())
+    }
+
+    fn sql_error(error: &W::Error) -> Option<&sqlx::Error> {
+        W::sql_error(error)
+    }
+}
+
+pub(super) async fn body<DB: InboxDatabase, B: Effect<DB>>(
     inbox: &Inbox<DB>,
     tx: &mut Transaction<'_, DB>,
-    order: &Order,
-    work: &mut W,
+    effect: &mut B,
     cancel: &CancellationToken,
     watch: &DB::Watch,
     mark: &DB::Mark,
     guard: Guard,
-) -> Verdict<W::Value, W::Error> {
+) -> Verdict<B::Value, B::Error> {
     let (options, sql) = (&inbox.shared.options, &inbox.shared.sql);
     let limit = options.step_timeout;
-    let ended = run_body(work, tx, order.timeout.or(options.body_timeout), cancel).await;
+    let may_run = effect.order().timeout.or(options.body_timeout);
+    let ended = run_body(effect, tx, may_run, cancel).await;
     point("after_body");
     let proven = !matches!(ended, BodyEnd::Returned(Ok(_)) if guard == Guard::WithCommit && depth::<DB>(tx) == 1);
     let value = match ended {
         BodyEnd::Returned(Ok(value)) if !proven => value,
-        ended => match prove::<DB, W>(inbox, tx, order, watch, mark, ended).await {
+        ended => match prove::<DB, B>(inbox, tx, effect.order(), watch, mark, ended).await {
             Verdict::Sound(value) => value,
             spoilt => return spoilt,
         },
     };
-    let reply = caught(|| W::reply(&value));
-    let (error, close) = match reply {
-        Ok(Ok(None)) => return Verdict::Sound(value),
-        Ok(Ok(Some(reply))) => match step(limit, DB::record_reply(tx, sql, &order.claim(), &reply)).await {
-            Ok(1) => return Verdict::Sound(value),
+    let replies = caught(|| effect.replies(&value));
+    let (error, close) = match replies {
+        Ok(Ok(replies)) if replies.is_empty() => return Verdict::Sound(value),
+        Ok(Ok(replies)) => match step(limit, DB::record_replies(tx, sql, &replies)).await {
+            Ok(recorded) if recorded == replies.len() as u64 => return Verdict::Sound(value),
             Ok(_) => return Verdict::Gone(ProcessError::TransactionEscaped),
             Err(e) if DB::read(&e) == SqlFault::Aborted => (ProcessError::SwallowedSqlError, false),
             Err(e) => (ProcessError::CommitRefused(e), false),
@@ -98,21 +141,21 @@ pub(super) async fn body<DB: InboxDatabase, W: Work<DB>>(
         return Verdict::Undo { error, depth: 1, close };
     }
     // Nothing is rolled back before it is known whose transaction it is.
-    match prove::<DB, W>(inbox, tx, order, watch, mark, BodyEnd::Returned(Ok(value))).await {
+    match prove::<DB, B>(inbox, tx, effect.order(), watch, mark, BodyEnd::Returned(Ok(value))).await {
         Verdict::Gone(error) => Verdict::Gone(error),
         Verdict::Sound(_) | Verdict::Undo { .. } => Verdict::Undo { error, depth: depth::<DB>(tx), close },
     }
 }
 
 /// Asks the database, and says what follows from it.
-async fn prove<DB: InboxDatabase, W: Work<DB>>(
+async fn prove<DB: InboxDatabase, B: Effect<DB>>(
     inbox: &Inbox<DB>,
     tx: &mut Transaction<'_, DB>,
     order: &Order,
     watch: &DB::Watch,
     mark: &DB::Mark,
-    ended: BodyEnd<W::Value, W::Error>,
-) -> Verdict<W::Value, W::Error> {
+    ended: BodyEnd<B::Value, B::Error>,
+) -> Verdict<B::Value, B::Error> {
     let (sql, limit) = (&inbox.shared.sql, inbox.shared.options.step_timeout);
     // The body's future is gone; from here on nothing else talks to this session, and no cancel request is under way later.
     if ended.was_cut()
@@ -137,7 +180,7 @@ async fn prove<DB: InboxDatabase, W: Work<DB>>(
         (BodyEnd::Returned(Ok(_)), Guarded::Aborted) => undo(false, ProcessError::SwallowedSqlError),
         (BodyEnd::Returned(_), Guarded::Lost(e)) => Verdict::Gone(ProcessError::Database(e)),
         (BodyEnd::Returned(Err(e)), _) => {
-            let broken = W::sql_error(&e).is_some_and(|e| DB::read(e) == SqlFault::BadSession);
+            let broken = B::sql_error(&e).is_some_and(|e| DB::read(e) == SqlFault::BadSession);
             undo(broken, ProcessError::Handler(e))
         }
         (BodyEnd::Panicked(panic), _) => undo(true, ProcessError::Panicked(panic)),
@@ -146,13 +189,13 @@ async fn prove<DB: InboxDatabase, W: Work<DB>>(
     }
 }
 
-async fn run_body<DB: InboxDatabase, W: Work<DB>>(
-    work: &mut W,
+async fn run_body<DB: InboxDatabase, B: Effect<DB>>(
+    effect: &mut B,
     tx: &mut Transaction<'_, DB>,
     limit: Option<Duration>,
     cancel: &CancellationToken,
-) -> BodyEnd<W::Value, W::Error> {
-    let body = AssertUnwindSafe(async { work.run(tx).await }).catch_unwind();
+) -> BodyEnd<B::Value, B::Error> {
+    let body = AssertUnwindSafe(async { effect.run(tx).await }).catch_unwind();
     let late = async {
         match limit {
             Some(limit) => {

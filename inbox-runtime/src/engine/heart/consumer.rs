@@ -9,8 +9,8 @@ use super::{
 };
 use crate::vocabulary::{
     config::Isolation,
-    error::Fault,
-    outcome::{HandlerResult, Proof},
+    error::{BatchFault, Fault},
+    outcome::{BatchProof, BatchResult, HandlerResult, Proof},
 };
 
 /// Where a consumer is written.
@@ -56,6 +56,8 @@ pub struct Facts {
     pub timeout: Option<Duration>,
     /// How many messages may share a transaction.
     pub group: u16,
+    /// How long a message may wait for others to share it with.
+    pub linger: Duration,
     /// Where it is written.
     pub location: Location,
 }
@@ -63,7 +65,7 @@ pub struct Facts {
 impl Facts {
     /// For the attribute: a consumer of which nothing but this is said.
     pub const fn new(name: &'static str, location: Location) -> Self {
-        Self { name, aliases: &[], topics: &[], event: None, isolation: None, timeout: None, group: 1, location }
+        Self { name, aliases: &[], topics: &[], event: None, isolation: None, timeout: None, group: 1, linger: Duration::ZERO, location }
     }
 
     /// The name and its aliases, sorted: the order in which every process claims them.
@@ -80,17 +82,31 @@ impl Facts {
 /// The shim around a body: arguments from the message, the call, the answer as JSON.
 pub type Invoke<DB> = for<'a, 'c> fn(&'a mut Transaction<'c, DB>, &'a MessageContext) -> BoxFuture<'a, Result<Option<String>, Fault>>;
 
+/// The same around a body that takes many messages, with an answer for each.
+pub type InvokeBatch<DB> =
+    for<'a, 'c> fn(&'a mut Transaction<'c, DB>, &'a [&'a MessageContext]) -> BoxFuture<'a, Result<Vec<Option<String>>, BatchFault<Fault>>>;
+
+pub(crate) enum Shim<DB: Database> {
+    One(Invoke<DB>),
+    Batch(InvokeBatch<DB>),
+}
+
 /// A consumer of one database. The attribute makes one, as a static.
 pub struct Consumer<DB: Database> {
     pub(crate) facts: Facts,
-    pub(crate) invoke: Invoke<DB>,
+    pub(crate) shim: Shim<DB>,
     pub(crate) requires: fn(&mut Requirements),
 }
 
 impl<DB: Database> Consumer<DB> {
     /// For the attribute.
     pub const fn new(facts: Facts, invoke: Invoke<DB>, requires: fn(&mut Requirements)) -> Self {
-        Self { facts, invoke, requires }
+        Self { facts, shim: Shim::One(invoke), requires }
+    }
+
+    /// For the attribute: one whose body takes many messages.
+    pub const fn batch(facts: Facts, invoke: InvokeBatch<DB>, requires: fn(&mut Requirements)) -> Self {
+        Self { facts, shim: Shim::Batch(invoke), requires }
     }
 }
 
@@ -171,6 +187,30 @@ pub fn extract<T: FromMessage>(context: &MessageContext) -> Result<T, Fault> {
     T::from_message(context).map_err(Fault::Rejected)
 }
 
+/// For the attribute: one argument of a body that takes many messages. What cannot be taken is told of all of them.
+#[doc(hidden)]
+pub fn extract_each<T: FromMessage>(contexts: &[&MessageContext]) -> Result<Vec<T>, BatchFault<Fault>> {
+    let (mut values, mut faults) = (Vec::with_capacity(contexts.len()), Vec::new());
+    for (place, context) in contexts.iter().enumerate() {
+        match extract(context) {
+            Ok(value) => values.push(value),
+            Err(fault) => faults.push((place, fault)),
+        }
+    }
+    let mut faults = faults.into_iter();
+    match faults.next() {
+        None => Ok(values),
+        Some(first) => Err(BatchFault::These(first, faults.collect())),
+    }
+}
+
+/// For the attribute: one that is not of a message.
+#[doc(hidden)]
+pub fn extract_shared<T: FromMessage>(contexts: &[&MessageContext]) -> Result<T, BatchFault<Fault>> {
+    let first = contexts.first().expect("a batch has a message");
+    extract(first).map_err(BatchFault::Any)
+}
+
 /// For the attribute: what one argument needs.
 #[doc(hidden)]
 pub fn require<T: FromMessage>(requirements: &mut Requirements) {
@@ -182,6 +222,16 @@ pub fn require<T: FromMessage>(requirements: &mut Requirements) {
 pub fn conclude<P: Proof>(_proof: P, result: P::Result) -> Result<Option<String>, Fault> {
     let value = result.split().map_err(|e| Fault::Failed(e.into()))?;
     <P::Result as HandlerResult>::encode(&value).map_err(Fault::Reply)
+}
+
+/// For the attribute: the answers of a body that takes many messages.
+#[doc(hidden)]
+pub fn conclude_each<P: BatchProof>(
+    _proof: P,
+    result: P::Result,
+    contexts: &[&MessageContext],
+) -> Result<Vec<Option<String>>, BatchFault<Fault>> {
+    result.each(contexts.len()).map_err(BatchFault::Any)
 }
 
 /// What the first parameter of a consumer must be, behind its `&mut`.

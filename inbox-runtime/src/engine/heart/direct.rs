@@ -1,6 +1,6 @@
 //! The safe entry: a consumer called by its name, without a broker.
 
-use std::marker::PhantomData;
+use std::{marker::PhantomData, time::Duration};
 
 use futures_core::future::BoxFuture;
 use sqlx::Transaction;
@@ -16,7 +16,7 @@ use crate::{
     vocabulary::{
         error::ProcessError,
         id::MessageId,
-        outcome::{HandlerResult, Outcome, Proof},
+        outcome::{BatchProof, BatchResult, HandlerResult, Outcome, Proof},
     },
 };
 
@@ -38,13 +38,43 @@ where
     Box::pin(async move {
         let facts = registration.facts();
         let (name, names) = (facts.name, facts.names());
-        let order = Order { name, names, isolation: facts.isolation, timeout: facts.timeout, group: 1, id, fingerprint: None };
+        let order = Order {
+            name,
+            names,
+            isolation: facts.isolation,
+            timeout: facts.timeout,
+            group: 1,
+            linger: Duration::ZERO,
+            id,
+            fingerprint: None,
+        };
         let work = Once { body: Some(body), result: PhantomData::<fn() -> P::Result> };
         let cancel = CancellationToken::new();
         let _cut = cancel.clone().drop_guard();
         let processed = process(&inbox, None, order, work, &cancel).await?;
         tracing::debug!(consumer = name, %id, applied = processed.outcome.is_applied(), "called");
         Ok(processed.outcome)
+    })
+}
+
+/// The same for a body that takes many messages: this is one.
+#[doc(hidden)]
+pub fn direct_of_batch<DB, P, F>(
+    _proof: P,
+    inbox: &impl AsInbox<DB>,
+    registration: Registration,
+    id: MessageId,
+    body: F,
+) -> Called<<P::Result as BatchResult>::One>
+where
+    DB: InboxDatabase,
+    P: BatchProof,
+    F: for<'a, 'c> FnOnce(&'a mut Transaction<'c, DB>) -> BoxFuture<'a, P::Result> + Send + 'static,
+{
+    let proof = <<P::Result as BatchResult>::One as HandlerResult>::proof();
+    direct(proof, inbox, registration, id, move |tx| {
+        let batch = body(tx);
+        Box::pin(async move { batch.await.one() })
     })
 }
 

@@ -1,6 +1,6 @@
 use std::{convert::Infallible, time::Duration};
 
-use tokio::sync::oneshot;
+use tokio::{sync::oneshot, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -20,6 +20,8 @@ pub(crate) struct Job<DB: InboxDatabase, W: Work<DB>> {
     pub(super) moved: bool,
     /// With how many others at most it may share a transaction, after it has spoilt one or was there.
     pub(super) limit: u16,
+    /// Since when it waits.
+    pub(super) since: Instant,
     patience: Patience,
     turn: Turn,
     caller: oneshot::Sender<Finished<W::Value, W::Error>>,
@@ -44,7 +46,17 @@ impl<DB: InboxDatabase, W: Work<DB>> Job<DB, W> {
             drop(caller.send(Err(error)));
             return None;
         };
-        Some(Self { order, work, cancel, moved: false, limit: u16::MAX, patience: Patience::new(inbox), turn, caller })
+        Some(Self {
+            order,
+            work,
+            cancel,
+            moved: false,
+            limit: u16::MAX,
+            since: Instant::now(),
+            patience: Patience::new(inbox),
+            turn,
+            caller,
+        })
     }
 
     /// From now on in a transaction of its own.

@@ -17,7 +17,12 @@ use super::{
 };
 use crate::{
     engine::contract::database::{Claim, InboxDatabase, Recorded},
-    vocabulary::{config::Isolation, error::ProcessError, id::MessageId, outcome::Outcome},
+    vocabulary::{
+        config::Isolation,
+        error::{BatchFault, ProcessError},
+        id::MessageId,
+        outcome::Outcome,
+    },
 };
 
 /// Which message, for which consumer, and how.
@@ -30,6 +35,8 @@ pub(crate) struct Order {
     pub(crate) timeout: Option<Duration>,
     /// How many messages may share a transaction.
     pub(crate) group: u16,
+    /// How long it may wait for them.
+    pub(crate) linger: Duration,
     pub(crate) id: MessageId,
     pub(crate) fingerprint: Option<i64>,
 }
@@ -74,6 +81,19 @@ pub(crate) trait Work<DB: InboxDatabase>: Send + 'static {
 
     fn run<'a, 'c>(&'a mut self, tx: &'a mut Transaction<'c, DB>) -> BoxFuture<'a, Result<Self::Value, Self::Error>>;
 
+    /// Whether the body is made to take many messages at once.
+    fn takes_many(&self) -> bool {
+        false
+    }
+
+    /// Many at once.
+    fn run_many<'a, 'c>(many: Vec<&'a mut Self>, tx: &'a mut Transaction<'c, DB>) -> BoxFuture<'a, RunMany<DB, Self>>
+    where
+        Self: Sized,
+    {
+        one_by_one(many, tx)
+    }
+
     fn reply(value: &Self::Value) -> Result<Option<String>, serde_json::Error>;
 
     fn recorded(reply: Option<&str>) -> Result<Self::Value, serde_json::Error>;
@@ -83,6 +103,23 @@ pub(crate) trait Work<DB: InboxDatabase>: Send + 'static {
         None
     }
 }
+
+/// Many at once, by a body that takes one.
+pub(crate) fn one_by_one<'a, DB: InboxDatabase, W: Work<DB>>(
+    many: Vec<&'a mut W>,
+    tx: &'a mut Transaction<'_, DB>,
+) -> BoxFuture<'a, RunMany<DB, W>> {
+    Box::pin(async move {
+        let mut values = Vec::with_capacity(many.len());
+        for work in many {
+            values.push(work.run(tx).await.map_err(BatchFault::Any)?);
+        }
+        Ok(values)
+    })
+}
+
+/// A value for each, in their order.
+pub(crate) type RunMany<DB, W> = Result<Vec<<W as Work<DB>>::Value>, BatchFault<<W as Work<DB>>::Error>>;
 
 pub(super) type Finished<V, E> = Result<Processed<V>, ProcessError<E>>;
 

@@ -5,7 +5,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::{
     super::{
-        body::{Guard, Verdict, body, step},
+        body::{Guard, One, Verdict, body, step},
         inbox::Inbox,
         job::Job,
         process::{Finished, Processed, Work},
@@ -104,9 +104,21 @@ impl<DB: InboxDatabase, W: Work<DB>> Desk<'_, '_, DB, W> {
             if next.is_none() && pending.is_none() {
                 continue;
             }
-            let (whole, follows) = match next.map(|job| self.company(job)) {
-                Some(jobs) if jobs.len() > 1 => self.group(pending.take(), jobs).await,
-                next => self.turn(pending.take(), next.and_then(|mut jobs| jobs.pop())).await,
+            let mut jobs = next.map(|job| self.company(job)).unwrap_or_default();
+            if Self::linger(&jobs).is_some() {
+                let ended = match pending.take() {
+                    Some(pending) => self.turn(Some(pending), None).await.0,
+                    None => true,
+                };
+                if !ended || !self.session.rest().await {
+                    self.at_hand.extend(jobs);
+                    return false;
+                }
+                self.fill(&mut jobs).await;
+            }
+            let (whole, follows) = match jobs.len() {
+                0 | 1 => self.turn(pending.take(), jobs.pop()).await,
+                _ => self.group(pending.take(), jobs).await,
             };
             if !whole {
                 return false;
@@ -200,7 +212,7 @@ impl<DB: InboxDatabase, W: Work<DB>> Desk<'_, '_, DB, W> {
         self.session.used();
         let guard = if DB::COMMIT_GUARDS { Guard::WithCommit } else { Guard::First };
         let Job { order, work, cancel, .. } = &mut job;
-        let verdict = body(inbox, &mut self.session.tx, order, work, cancel, &watch, &mark, guard).await;
+        let verdict = body(inbox, &mut self.session.tx, &mut One { order, work }, cancel, &watch, &mark, guard).await;
         let value = match verdict {
             Verdict::Sound(value) => value,
             Verdict::Undo { error, depth, close } => {

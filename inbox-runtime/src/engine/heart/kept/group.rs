@@ -1,22 +1,26 @@
-//! Many messages in one transaction, each with the body as it is. What goes wrong for one is undone for all, and the group is split until that one
-//! stands alone.
+//! Many messages in one transaction, each with the body as it is, or all with a body that takes many. What goes wrong for one is undone for all,
+//! and the group is split until that one stands alone.
 
-use std::collections::HashSet;
+use std::{collections::HashMap, time::Duration};
+
+use futures_core::future::BoxFuture;
+use sqlx::Transaction;
+use tokio::time::{Instant, sleep};
 
 use super::{
     super::{
-        body::{Guard, Verdict, body, step},
+        body::{Effect, Guard, One, Verdict, body, step},
         job::Job,
-        process::{Order, Work},
+        process::{Order, RunMany, Work},
     },
     desk::{Desk, FUSED_WAIT, Pending, Turned},
 };
 use crate::{
     engine::contract::{
-        database::{InboxDatabase, SqlFault},
+        database::{Claim, InboxDatabase, SqlFault},
         trip::Ended,
     },
-    vocabulary::error::ProcessError,
+    vocabulary::error::{BatchFault, ProcessError},
 };
 
 impl<DB: InboxDatabase, W: Work<DB>> Desk<'_, '_, DB, W> {
@@ -37,6 +41,26 @@ impl<DB: InboxDatabase, W: Work<DB>> Desk<'_, '_, DB, W> {
         jobs
     }
 
+    /// How long more of them are still waited for; none that has been split waits again.
+    pub(super) fn linger(jobs: &[Job<DB, W>]) -> Option<Duration> {
+        let first = jobs.first()?;
+        let left = (first.since + first.order.linger).saturating_duration_since(Instant::now());
+        let waits = first.limit == u16::MAX && jobs.len() < usize::from(first.order.group) && !left.is_zero();
+        (waits && !jobs.iter().any(|job| job.cancel.is_cancelled())).then_some(left)
+    }
+
+    /// With nothing open.
+    pub(super) async fn fill(&mut self, jobs: &mut Vec<Job<DB, W>>) {
+        const LOOK: Duration = Duration::from_millis(1);
+        while let Some(left) = Self::linger(jobs) {
+            sleep(left.min(LOOK)).await;
+            if let Some(&Order { name, group, .. }) = jobs.first().map(|first| &first.order) {
+                let more = self.queue.take(usize::from(group) - jobs.len(), |job| job.order.name == name && job.limit == u16::MAX);
+                jobs.extend(more);
+            }
+        }
+    }
+
     pub(super) async fn group(&mut self, pending: Option<Pending<DB, W>>, jobs: Vec<Job<DB, W>>) -> Turned<DB, W> {
         if pending.is_some() && !self.turn(pending, None).await.0 || !self.session.rest().await {
             self.at_hand.extend(jobs);
@@ -46,6 +70,7 @@ impl<DB: InboxDatabase, W: Work<DB>> Desk<'_, '_, DB, W> {
         let orders: Vec<&Order> = jobs.iter().map(|job| &job.order).collect();
         let (mark, fresh) = match self.session.claim_many(orders, wait).await {
             Ok(Some(claimed)) => claimed,
+            // None is fresh.
             Ok(None) => {
                 let whole = self.session.rest().await;
                 self.at_hand.extend(jobs.into_iter().map(Job::alone));
@@ -62,7 +87,64 @@ impl<DB: InboxDatabase, W: Work<DB>> Desk<'_, '_, DB, W> {
         let (fresh, known): (Vec<_>, Vec<_>) = jobs.into_iter().partition(|job| fresh.contains(&job.order.id.as_uuid()));
         // Each takes a trip of its own, and may have a reply.
         self.at_hand.extend(known.into_iter().map(Job::alone));
-        self.run_group(mark, fresh).await
+        if fresh.first().is_some_and(|job| job.work.takes_many()) {
+            self.run_batch(mark, fresh).await
+        } else {
+            self.run_group(mark, fresh).await
+        }
+    }
+
+    /// One body for all of them.
+    async fn run_batch(&mut self, mark: DB::Mark, mut jobs: Vec<Job<DB, W>>) -> Turned<DB, W> {
+        self.session.used();
+        let inbox = self.session.inbox;
+        let watch = match step(inbox.shared.options.step_timeout, DB::arm(&mut self.session.tx)).await {
+            Ok(watch) => watch,
+            Err(_) => {
+                self.split(jobs);
+                return (false, None);
+            }
+        };
+        let cancel = jobs.first().map(|job| job.cancel.clone()).unwrap_or_default();
+        let verdict = body(inbox, &mut self.session.tx, &mut Many { jobs: &mut jobs }, &cancel, &watch, &mark, Guard::WithCommit).await;
+        let (undo, error) = match verdict {
+            Verdict::Sound(values) => return (true, Some(Pending::Commit { mark, jobs: jobs.into_iter().zip(values).collect() })),
+            Verdict::Undo { error, depth, close } => (Some((depth, close)), error),
+            Verdict::Gone(error) => (None, error),
+        };
+        let whole = match undo {
+            Some((depth, close)) => self.undo(depth, close).await,
+            None => false,
+        };
+        match (error, jobs.len()) {
+            (ProcessError::Handler(BatchFault::These(first, others)), _) => {
+                // The others are attempted again without them.
+                let mut faults: HashMap<usize, W::Error> = std::iter::once(first).chain(others).collect();
+                for (place, job) in jobs.into_iter().enumerate() {
+                    match faults.remove(&place) {
+                        Some(fault) => self.finish(job, Err(ProcessError::Handler(fault))),
+                        None => self.at_hand.push_back(job),
+                    }
+                }
+            }
+            (error, 1) => {
+                let alone = jobs.pop().map(|job| (job, error.map(BatchFault::of_one)));
+                alone.into_iter().for_each(|(job, error)| self.finish(job, Err(error)));
+            }
+            (error, _) => self.all_failed(jobs, &error),
+        }
+        (whole, None)
+    }
+
+    /// All that shared a claim, for which it is not known who has spoilt it.
+    fn all_failed<E>(&mut self, jobs: Vec<Job<DB, W>>, error: &ProcessError<E>) {
+        match error {
+            // Which of them did it is not known, and what it has applied, and every claim, may be there.
+            ProcessError::TransactionEscaped => {
+                jobs.into_iter().for_each(|job| self.finish(job, Err(ProcessError::TransactionEscaped)));
+            }
+            _ => self.split(jobs),
+        }
     }
 
     async fn run_group(&mut self, mark: DB::Mark, jobs: Vec<Job<DB, W>>) -> Turned<DB, W> {
@@ -84,13 +166,9 @@ impl<DB: InboxDatabase, W: Work<DB>> Desk<'_, '_, DB, W> {
                 Some((depth, close)) => self.undo(depth, close).await,
                 None => false,
             };
-            match error {
-                // Which of them did it is not known, and what it has applied, and every claim, may be there.
-                ProcessError::TransactionEscaped => all.into_iter().for_each(|job| self.finish(job, Err(ProcessError::TransactionEscaped))),
-                error => match all.pop() {
-                    Some(job) if all.is_empty() => self.finish(job, Err(error)),
-                    last => self.split(all.into_iter().chain(last).collect()),
-                },
+            match all.pop() {
+                Some(job) if all.is_empty() => self.finish(job, Err(error)),
+                last => self.all_failed(all.into_iter().chain(last).collect(), &error),
             }
             return (whole, None);
         }
@@ -104,7 +182,7 @@ impl<DB: InboxDatabase, W: Work<DB>> Desk<'_, '_, DB, W> {
             Err(e) => return Verdict::Gone(ProcessError::Database(e)),
         };
         let Job { order, work, cancel, .. } = job;
-        body(inbox, &mut self.session.tx, order, work, cancel, &watch, mark, Guard::WithCommit).await
+        body(inbox, &mut self.session.tx, &mut One { order, work }, cancel, &watch, mark, Guard::WithCommit).await
     }
 
     /// A group whose commit was refused, or of whose commit nothing is known.
@@ -130,5 +208,37 @@ impl<DB: InboxDatabase, W: Work<DB>> Desk<'_, '_, DB, W> {
     }
 }
 
-/// The claim that all of a group share, and which of its messages are fresh.
-pub(super) type ClaimedGroup<M> = (M, HashSet<uuid::Uuid>);
+/// The body of many messages.
+struct Many<'j, DB: InboxDatabase, W: Work<DB>> {
+    /// Never empty.
+    jobs: &'j mut [Job<DB, W>],
+}
+
+impl<DB: InboxDatabase, W: Work<DB>> Effect<DB> for Many<'_, DB, W> {
+    type Value = Vec<W::Value>;
+    type Error = BatchFault<W::Error>;
+
+    fn order(&self) -> &Order {
+        let first = self.jobs.first().expect("a batch has a message");
+        &first.order
+    }
+
+    fn run<'a, 'c>(&'a mut self, tx: &'a mut Transaction<'c, DB>) -> BoxFuture<'a, RunMany<DB, W>> {
+        W::run_many(self.jobs.iter_mut().map(|job| &mut job.work).collect(), tx)
+    }
+
+    fn replies(&self, values: &Vec<W::Value>) -> Result<Vec<(Claim<'_>, String)>, serde_json::Error> {
+        let mut replies = Vec::new();
+        for (job, value) in self.jobs.iter().zip(values) {
+            replies.extend(W::reply(value)?.map(|reply| (job.order.claim(), reply)));
+        }
+        Ok(replies)
+    }
+
+    fn sql_error(error: &BatchFault<W::Error>) -> Option<&sqlx::Error> {
+        match error {
+            BatchFault::Any(error) => W::sql_error(error),
+            BatchFault::These(..) => None,
+        }
+    }
+}

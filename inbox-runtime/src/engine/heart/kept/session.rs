@@ -3,9 +3,8 @@ use std::time::Duration;
 use sqlx::{Connection, Transaction, pool::PoolConnection};
 
 use super::super::{body::step, inbox::Inbox, probe::point, process::Order};
-use super::group::ClaimedGroup;
 use crate::engine::contract::{
-    database::{Claim, InboxDatabase},
+    database::{Claim, ClaimedMany, InboxDatabase},
     trip::{End, Ended, Next, Trip},
 };
 
@@ -73,7 +72,7 @@ impl<'c, DB: InboxDatabase> Session<'c, DB> {
     }
 
     /// Begins, and claims for all of them. `None`: none is fresh.
-    pub(super) async fn claim_many(&mut self, orders: Vec<&Order>, wait: Duration) -> Result<Option<ClaimedGroup<DB::Mark>>, sqlx::Error> {
+    pub(super) async fn claim_many(&mut self, orders: Vec<&Order>, wait: Duration) -> Result<Option<ClaimedMany<DB::Mark>>, sqlx::Error> {
         let (limit, sql) = (self.inbox.shared.options.step_timeout, &self.inbox.shared.sql);
         let isolation = orders.first().and_then(|order| order.isolation);
         let mut claims: Vec<Claim<'_>> = orders.into_iter().map(Order::claim).collect();
@@ -81,9 +80,9 @@ impl<'c, DB: InboxDatabase> Session<'c, DB> {
         claims.sort_unstable_by_key(|claim| claim.id);
         point("after_begin");
         self.open = true;
-        let (mark, fresh) = step(limit + wait, DB::claim_many(&mut self.tx, sql, &claims, isolation, wait)).await?;
+        let claimed = step(limit + wait, DB::claim_many(&mut self.tx, sql, &claims, isolation, wait)).await?;
         point("after_claim");
-        Ok(mark.map(|mark| (mark, fresh)))
+        Ok(claimed)
     }
 
     /// Leaves nothing open and nothing of a body behind. Whether that is certain.

@@ -4,9 +4,13 @@ use sqlx::Transaction;
 use crate::{
     engine::{
         contract::database::InboxDatabase,
-        heart::{consumer::Consumer, context::MessageContext, process::Work},
+        heart::{
+            consumer::{Consumer, Shim},
+            context::MessageContext,
+            process::{RunMany, Work, one_by_one},
+        },
     },
-    vocabulary::error::{Fault, ProcessError},
+    vocabulary::error::{BatchFault, Fault, ProcessError},
 };
 
 /// A registered body and its message: it can run as often as it takes.
@@ -25,7 +29,25 @@ impl<DB: InboxDatabase> Work<DB> for Call<DB> {
     }
 
     fn run<'a, 'c>(&'a mut self, tx: &'a mut Transaction<'c, DB>) -> BoxFuture<'a, Result<Option<String>, Fault>> {
-        (self.consumer.invoke)(tx, &self.context)
+        match self.consumer.shim {
+            Shim::One(invoke) => invoke(tx, &self.context),
+            Shim::Batch(invoke) => Box::pin(async move {
+                let mut replies = invoke(tx, &[&self.context]).await.map_err(BatchFault::of_one)?;
+                Ok(replies.pop().flatten())
+            }),
+        }
+    }
+
+    fn takes_many(&self) -> bool {
+        matches!(self.consumer.shim, Shim::Batch(_))
+    }
+
+    fn run_many<'a, 'c>(many: Vec<&'a mut Self>, tx: &'a mut Transaction<'c, DB>) -> BoxFuture<'a, RunMany<DB, Self>> {
+        let Some(Shim::Batch(invoke)) = many.first().map(|call| &call.consumer.shim) else { return one_by_one(many, tx) };
+        Box::pin(async move {
+            let contexts: Vec<&MessageContext> = many.iter().map(|call| &call.context).collect();
+            invoke(tx, &contexts).await
+        })
     }
 
     fn reply(value: &Option<String>) -> Result<Option<String>, serde_json::Error> {

@@ -106,6 +106,11 @@ impl<DB: InboxDatabase> Dispatcher<DB> {
         &self.inner.inbox
     }
 
+    /// How many messages one transaction may hold at most.
+    pub(super) fn largest_group(&self) -> u16 {
+        self.inner.consumers.iter().map(|routed| routed.consumer.facts.group).max().unwrap_or(1)
+    }
+
     /// Whether what a subscription brings can be routed: every topic that it names has a consumer, and where a consumer wants one
     /// event type the subscription says where a message carries it; a JSON pointer of it starts with `/`.
     ///
@@ -258,8 +263,8 @@ impl<DB: InboxDatabase> Dispatcher<DB> {
             names: consumer.facts.names(),
             isolation: facts.isolation,
             timeout: facts.timeout,
-            // With several names some may be free and others not, for each message.
-            group: if facts.aliases.is_empty() { facts.group } else { 1 },
+            group: facts.group,
+            linger: facts.linger,
             id,
             fingerprint: Some(route.fingerprint),
         };

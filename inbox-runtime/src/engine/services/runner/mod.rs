@@ -47,7 +47,7 @@ pub struct Runner<DB: InboxDatabase, B: Broker> {
     dispatcher: Dispatcher<DB>,
     broker: B,
     intake: Intake,
-    prefetch: NonZeroU16,
+    prefetch: Option<NonZeroU16>,
     workers: NonZeroU16,
     durability: Durability,
     retry: Backoff,
@@ -55,13 +55,13 @@ pub struct Runner<DB: InboxDatabase, B: Broker> {
 }
 
 impl<DB: InboxDatabase, B: Broker> Runner<DB, B> {
-    /// A runner with a prefetch of 16, four workers, and retries after 0.1 s to 30 s.
+    /// A runner with four workers, a prefetch of 16 or what two of its largest batches hold, and retries after 0.1 s to 30 s.
     pub fn new(dispatcher: Dispatcher<DB>, broker: B, intake: Intake) -> Self {
         Self {
             dispatcher,
             broker,
             intake,
-            prefetch: NonZeroU16::MIN.saturating_add(15),
+            prefetch: None,
             workers: NonZeroU16::MIN.saturating_add(3),
             durability: Durability::default(),
             retry: Backoff::new(Duration::from_millis(100), Duration::from_secs(30)),
@@ -69,10 +69,16 @@ impl<DB: InboxDatabase, B: Broker> Runner<DB, B> {
         }
     }
 
-    /// How many deliveries may be held at once. Default: 16.
+    /// How many deliveries may be held at once. Default: 16, or twice as many as the largest `group` or `batch` of the consumers takes.
+    /// With fewer than one of them takes it never fills.
     pub const fn prefetch(mut self, prefetch: NonZeroU16) -> Self {
-        self.prefetch = prefetch;
+        self.prefetch = Some(prefetch);
         self
+    }
+
+    fn held_at_most(&self) -> NonZeroU16 {
+        let usual = || NonZeroU16::MIN.saturating_add(self.dispatcher.largest_group().saturating_mul(2).max(16) - 1);
+        self.prefetch.unwrap_or_else(usual)
     }
 
     /// How many workers there are at most, each with a connection of the pool for as long as the runner runs. Default: 4.
@@ -125,7 +131,7 @@ impl<DB: InboxDatabase, B: Broker> Runner<DB, B> {
         let mut failed: u32 = 0;
         while !self.stop.is_cancelled() {
             let subscribed = tokio::select! {
-                subscribed = self.broker.subscribe(self.prefetch) => subscribed,
+                subscribed = self.broker.subscribe(self.held_at_most()) => subscribed,
                 () = self.stop.cancelled() => return Ok(()),
             };
             let error = match subscribed {

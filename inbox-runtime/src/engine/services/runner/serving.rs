@@ -39,6 +39,7 @@ pub(super) struct Serving<'r, DB: InboxDatabase, B: Broker> {
     from: &'r B::Subscription,
     workers: Option<&'r Workers<DB>>,
     held: Held<Handle<B>>,
+    most: NonZeroU16,
     running: FuturesUnordered<Running>,
     cut: CancellationToken,
     to_settle: Vec<Settle<Handle<B>>>,
@@ -53,6 +54,7 @@ impl<'r, DB: InboxDatabase, B: Broker> Serving<'r, DB, B> {
             from,
             workers,
             held: Held::new(),
+            most: runner.held_at_most(),
             running: FuturesUnordered::new(),
             cut: CancellationToken::new(),
             to_settle: Vec::new(),
@@ -114,7 +116,7 @@ impl<'r, DB: InboxDatabase, B: Broker> Serving<'r, DB, B> {
 
     /// How many deliveries to ask for. Not one by one as each is settled: a call costs a trip, and on some brokers money.
     fn room(&self) -> Option<NonZeroU16> {
-        let (held, most) = (u16::try_from(self.held.len()).unwrap_or(u16::MAX), self.runner.prefetch.get());
+        let (held, most) = (u16::try_from(self.held.len()).unwrap_or(u16::MAX), self.most.get());
         if held > most / 2 { None } else { NonZeroU16::new(most.saturating_sub(held)) }
     }
 
