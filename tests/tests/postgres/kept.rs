@@ -33,8 +33,8 @@ impl Row {
 #[idempotent_consumer(name = "row", topic = "orders")]
 pub(super) async fn row(tx: &mut Transaction<'_, Postgres>, id: MessageId, State(row): State<Row>) -> Ended {
     let nth = row.ids.iter().position(|known| *known == id).expect("one of ours");
-    (row.body)(tx, nth).await?;
-    Ok(note(tx, "row", id).await?)
+    note(tx, "row", id).await?;
+    (row.body)(tx, nth).await
 }
 
 /// One worker, and all messages waiting from the start.
@@ -144,6 +144,20 @@ async fn what_a_body_leaves_does_not_come_back_with_a_rollback() {
         assert_eq!(broker.counts().retried, 1, "{:?}", broker.counts());
         run(&pool, &format!("DROP OWNED BY {role}; DROP ROLE {role}")).await;
     }
+}
+
+/// What a body says of its own transaction goes on in one that is chained to it.
+#[tokio::test]
+async fn a_body_that_has_written_enough_does_not_keep_the_next_from_writing() {
+    let pool = postgres_with(3).await;
+    let (ids, broker, running) = in_a_row(&pool, 6, |tx, nth| {
+        Box::pin(async move { if nth % 2 == 1 { raw(tx, "SET TRANSACTION READ ONLY").await } else { Ok(()) } })
+    })
+    .await;
+    running.drain(&broker).await;
+    running.stop().await.unwrap();
+    all_once(&pool, &ids).await;
+    assert_eq!(broker.counts().retried, 0, "{:?}", broker.counts());
 }
 
 #[tokio::test]

@@ -8,7 +8,10 @@ use sqlx::{
     raw_sql,
 };
 
-use super::{dialect::PgMark, sql::PgSql};
+use super::{
+    dialect::PgMark,
+    sql::{PgSql, Place},
+};
 use crate::engine::contract::{
     database::{Claim, Claimed, Dialect, Guarded, Recorded},
     trip::{End, Ended, Trip},
@@ -40,18 +43,18 @@ impl Heard {
     }
 }
 
-/// Reads the claim, whose first statement has this number: SET, INSERT, then the row that is there, perhaps with a SET before it.
+/// Reads the claim that stands there.
 pub(super) async fn claimed(
     conn: &mut PgConnection,
     sql: &PgSql,
     claim: &Claim<'_>,
     rows: &[(usize, PgRow)],
-    first: usize,
+    place: Place,
 ) -> Result<Claimed<PgMark>, sqlx::Error> {
-    let of = |number: usize| rows.iter().filter(move |(statement, _)| *statement == first + number).map(|(_, row)| row);
-    let inserted = of(1).count();
+    let of = |number: usize| rows.iter().filter(move |(statement, _)| *statement == number).map(|(_, row)| row);
+    let inserted = of(place.insert).count();
     if inserted == claim.names.len() {
-        return Ok(Claimed::Fresh(mark(of(1).next().ok_or(sqlx::Error::RowNotFound)?)?));
+        return Ok(Claimed::Fresh(mark(of(place.insert).next().ok_or(sqlx::Error::RowNotFound)?)?));
     }
     let again;
     let row = if inserted > 0 {
@@ -60,7 +63,7 @@ pub(super) async fn claimed(
         again = raw_sql(sql.recorded(claim)).fetch_optional(conn).await?;
         again.as_ref()
     } else {
-        of(2).chain(of(3)).next()
+        of(place.recorded).next()
     };
     // Gone meanwhile: purged between two statements. It was applied.
     let Some(row) = row else { return Ok(Claimed::Duplicate(Recorded::default())) };

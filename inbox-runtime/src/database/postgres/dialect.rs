@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::{
     answers::{Heard, aborted, claimed, code, database_error, ended, mark, unchanged},
     commit_guard, migrate,
-    sql::{PgSql, Prepared, RESET},
+    sql::{PgSql, Place, Prepared},
     verify,
 };
 use crate::{
@@ -82,7 +82,7 @@ impl Dialect for Postgres {
         if let Some(error) = heard.error {
             return Err(error);
         }
-        claimed(conn, sql, claim, &heard.rows, 0).await
+        claimed(conn, sql, claim, &heard.rows, Place::of_text(0)).await
     }
 
     const COMMIT_GUARDS: bool = true;
@@ -120,13 +120,12 @@ impl Dialect for Postgres {
             let error = error.unwrap_or(sqlx::Error::RowNotFound);
             return ended(conn, end, done, error).await;
         }
-        let before = parts.end + parts.reset;
-        if parts.looks && done + 1 == before && error.as_ref().and_then(code) == Some("22012") {
-            // The look found something that is not undone at once. Nothing behind it ran, and nothing is open.
-            return Trip { ended: Ended::Done, claimed: None, open: false, broken: false };
+        if parts.looks && done == parts.claim.insert && error.as_ref().and_then(code) == Some("22012") {
+            // The look found something that is not undone at once, and nothing was claimed.
+            return Trip { ended: Ended::Done, claimed: None, open: true, broken: false };
         }
         if error.is_none() && parts.checked {
-            let last = rows.iter().rfind(|(statement, _)| *statement == before - 1).map(|(_, row)| row);
+            let last = rows.iter().rfind(|(statement, _)| *statement + 1 == parts.end + parts.reset).map(|(_, row)| row);
             error = unchanged(conn, last).err();
         }
         if !reset && kept.prepared.is_some() && error.as_ref().and_then(code) == Some("26000") {
@@ -134,11 +133,11 @@ impl Dialect for Postgres {
             sql.go_plain();
         }
         // Whatever goes wrong before the claim, or is no answer of the server's to it, leaves a session that nobody knows.
-        let broken = error.as_ref().is_some_and(|e| done <= before || database_error(e).is_none());
+        let broken = error.as_ref().is_some_and(|e| done < parts.claim.begins || database_error(e).is_none());
         let claimed = match (next, error) {
             (None, _) => None,
             (Some(_), Some(error)) => Some(Err(error)),
-            (Some(next), None) => Some(claimed(conn, sql, &next.claim, &rows, before + 1).await),
+            (Some(next), None) => Some(claimed(conn, sql, &next.claim, &rows, parts.claim).await),
         };
         Trip { ended: Ended::Done, open: claimed.is_some(), claimed, broken }
     }
@@ -248,8 +247,8 @@ impl Dialect for Postgres {
     }
 
     async fn reset(conn: &mut PgConnection, sql: &PgSql) -> Result<(), sqlx::Error> {
-        if sql.reset {
-            let rows = raw_sql(RESET).fetch_all(&mut *conn).await?;
+        if sql.resets {
+            let rows = raw_sql(sql.reset.clone()).fetch_all(&mut *conn).await?;
             unchanged(conn, rows.last())
         } else {
             // What sqlx has queued is sent with it.

@@ -38,7 +38,10 @@ pub struct PgSql {
     plain: AtomicBool,
     pub(super) reply: SqlStr,
     pub(super) dead_letter: SqlStr,
-    pub(super) reset: bool,
+    pub(super) resets: bool,
+    /// What a body may have left in the session. The last of its six parts asks for its prepared statements: those of sqlx, and those that a body
+    /// made by text.
+    pub(super) reset: SqlStr,
 }
 
 /// Holds the transaction id of a transaction that the heart is about to commit; the commit guard asks for it.
@@ -60,28 +63,26 @@ impl PgSql {
     pub(super) fn new(options: &Options) -> Self {
         let inbox = qualified(&options.tables, "inbox");
         let letters = qualified(&options.tables, "inbox_dead_letter");
-        // Behind a proxy a session may hold what others have prepared, for other tables.
-        let ours = Uuid::new_v4().simple().to_string();
+        // Behind a proxy a session may hold what others have prepared, for other tables. Short, since every message names it several times.
+        let ours = format!("{:x}", Uuid::new_v4().as_u64_pair().0);
+        let recorded = format!("{RECORDED} FROM {inbox} WHERE consumer_name = $1 AND message_id = $2");
         Self {
             claim_wait: options.claim_wait,
             durable: options.commit_level.sql(),
             prepare: constant(format!(
-                "PREPARE inbox_kept_claim_{ours} (text, uuid, bigint) AS {} VALUES ($1, $2, $3) {CLAIM_CONFLICT} RETURNING {MARK}; \
-                 PREPARE inbox_kept_recorded_{ours} (text, uuid, text) AS {}, pg_catalog.set_config('lock_timeout', $3, true) \
-                 FROM {inbox} WHERE consumer_name = $1 AND message_id = $2; \
-                 PREPARE inbox_kept_guard_{ours} (text, text) AS {}; PREPARE inbox_kept_look_{ours} AS {LOOK}",
-                claim_head(&inbox),
-                RECORDED,
+                "PREPARE inbox_c_{ours} {}; PREPARE inbox_l_{ours} {}; PREPARE inbox_r_{ours} (text, uuid) AS {recorded}; \
+                 PREPARE inbox_g_{ours} (text, text) AS {}",
+                prepared_claim(&inbox, BOUND),
+                prepared_claim(&inbox, BOUND_AND_LOOK),
                 guard_and_level("$1", "$2"),
             )),
             release: constant(format!(
-                "DEALLOCATE inbox_kept_claim_{ours}; DEALLOCATE inbox_kept_recorded_{ours}; DEALLOCATE inbox_kept_guard_{ours}; \
-                 DEALLOCATE inbox_kept_look_{ours}; BEGIN"
+                "DEALLOCATE inbox_c_{ours}; DEALLOCATE inbox_l_{ours}; DEALLOCATE inbox_r_{ours}; DEALLOCATE inbox_g_{ours}; BEGIN"
             )),
-            flush: constant(format!("BEGIN; EXECUTE inbox_kept_flush_{ours}; COMMIT")),
-            unseal: constant(format!("DEALLOCATE inbox_kept_flush_{ours}")),
+            flush: constant(format!("BEGIN; EXECUTE inbox_f_{ours}; COMMIT")),
+            unseal: constant(format!("DEALLOCATE inbox_f_{ours}")),
             seal: constant(format!(
-                "PREPARE inbox_kept_flush_{ours} AS {BARRIER}, pg_catalog.set_config('synchronous_commit', '{}', true)",
+                "PREPARE inbox_f_{ours} AS {BARRIER}, pg_catalog.set_config('synchronous_commit', '{}', true)",
                 options.commit_level.sql()
             )),
             plain: AtomicBool::new(false),
@@ -101,7 +102,12 @@ impl PgSql {
                  (pg_catalog.sha256(coalesce(payload, ''::bytea)))) DO UPDATE SET reason = excluded.reason, \
                  error = excluded.error, attempts = excluded.attempts, failed_at = now() WHERE letter.reason <> 'transaction_escaped'"
             )),
-            reset: options.reset_session,
+            resets: options.reset_session,
+            reset: constant(format!(
+                "CLOSE ALL; UNLISTEN *; RESET SESSION AUTHORIZATION; RESET ALL; DISCARD TEMP; \
+                 SELECT pg_catalog.count(*) FILTER (WHERE NOT from_sql), pg_catalog.count(*) FILTER (WHERE from_sql AND name NOT LIKE '%{ours}'), \
+                 pg_catalog.pg_advisory_unlock_all()::text FROM pg_catalog.pg_prepared_statements; "
+            )),
             inbox,
             ours,
         }
@@ -128,14 +134,13 @@ impl PgSql {
         let _ = write!(sql, " {CLAIM_CONFLICT} RETURNING {MARK}; SET LOCAL lock_timeout = DEFAULT; {recorded}");
     }
 
-    /// The same with what the session has prepared. The last part also takes back the bound of the wait.
-    fn push_prepared_claim(&self, sql: &mut String, prepared: &Prepared, name: &str, claim: &Claim<'_>, wait: Duration) {
+    /// The same with what the session has prepared: INSERT, SELECT. The wait is bounded within the first.
+    fn push_prepared_claim(&self, sql: &mut String, prepared: &Prepared, name: &str, looks: bool, claim: &Claim<'_>, wait: Duration) {
         let (id, hash, wait, usual) = (claim.id, hash_text(claim.fingerprint), milliseconds(wait), &prepared.lock_timeout);
-        let ours = &self.ours;
+        let (ours, which) = (&self.ours, if looks { 'l' } else { 'c' });
         let _ = write!(
             sql,
-            "SET LOCAL lock_timeout = {wait}; EXECUTE inbox_kept_claim_{ours} ('{name}', '{id}', {hash}); \
-             EXECUTE inbox_kept_recorded_{ours} ('{name}', '{id}', '{usual}')"
+            "EXECUTE inbox_{which}_{ours} ('{name}', '{id}', {hash}, '{wait}', '{usual}'); EXECUTE inbox_r_{ours} ('{name}', '{id}')"
         );
     }
 
@@ -181,6 +186,7 @@ impl PgSql {
     /// What follows a COMMIT within one string joins the next BEGIN: a reset is undone with the transaction that it stands before.
     pub(super) fn trip(&self, prepared: Option<&Prepared>, end: End<'_, PgMark>, reset: bool, next: Option<Next<'_>>) -> (SqlStr, Parts) {
         let mut sql = String::with_capacity(800);
+        let chains = matches!(end, End::Commit { .. }) && next.is_some_and(|next| next.alike);
         let end = match end {
             End::Nothing => 0,
             End::Rollback => {
@@ -191,10 +197,11 @@ impl PgSql {
                 let level = if level == Level::Durable { self.durable } else { "off" };
                 let xid = &mark.xid;
                 let _ = if prepared.is_some() && !by_text {
-                    write!(sql, "EXECUTE inbox_kept_guard_{} ('{xid}', '{level}'); COMMIT; ", self.ours)
+                    write!(sql, "EXECUTE inbox_g_{} ('{xid}', '{level}'); ", self.ours)
                 } else {
-                    write!(sql, "{}; COMMIT; ", guard_and_level(&format!("'{xid}'"), &format!("'{level}'")))
+                    write!(sql, "{}; ", guard_and_level(&format!("'{xid}'"), &format!("'{level}'")))
                 };
+                sql.push_str(if chains { "COMMIT AND CHAIN; " } else { "COMMIT; " });
                 2
             }
             End::Barrier => {
@@ -204,30 +211,41 @@ impl PgSql {
                 4
             }
         };
+        let one = next.and_then(|next| match (next.claim.names, prepared) {
+            ([name], Some(prepared)) => Some((*name, prepared)),
+            _ => None,
+        });
         // A claim that finds what was prepared for it is proof enough that no body has thrown the session's statements away.
-        let looks = reset && prepared.is_some() && next.is_some();
+        let looks = reset && one.is_some();
         let checked = reset && !looks;
         let reset = match (looks, checked) {
             (true, _) => {
-                // The same where a claim follows, in a third of the time: locks are given back, and what bodies leave more rarely divides by zero.
-                let _ = write!(sql, "RESET SESSION AUTHORIZATION; RESET ALL; EXECUTE inbox_kept_look_{}; ", self.ours);
-                3
+                // The same in a third of the time, with a claim that takes locks back and divides by zero for what bodies leave more rarely.
+                sql.push_str("RESET SESSION AUTHORIZATION; RESET ALL; ");
+                2
             }
             (_, true) => {
-                sql.push_str(RESET);
+                sql.push_str(self.reset.as_str());
                 6
             }
             _ => 0,
         };
+        let mut claim = end + reset;
         if let Some(next) = next {
-            sql.push_str(Postgres::begin(next.isolation).as_str());
-            sql.push_str("; ");
-            match (next.claim.names, prepared) {
-                ([name], Some(prepared)) => self.push_prepared_claim(&mut sql, prepared, name, &next.claim, next.wait),
-                _ => self.push_claim(&mut sql, &next.claim, next.wait),
+            if !chains {
+                sql.push_str(Postgres::begin(next.isolation).as_str());
+                sql.push_str("; ");
+                claim += 1;
+            }
+            match one {
+                Some((name, prepared)) => self.push_prepared_claim(&mut sql, prepared, name, looks, &next.claim, next.wait),
+                None => self.push_claim(&mut sql, &next.claim, next.wait),
             }
         }
-        (constant(sql), Parts { end, reset, checked, looks })
+        (
+            constant(sql),
+            Parts { end, reset, claim: if one.is_some() { Place::of_prepared(claim) } else { Place::of_text(claim) }, checked, looks },
+        )
     }
 
     /// What the row of a duplicate holds.
@@ -270,6 +288,18 @@ fn claim_head(inbox: &str) -> String {
     format!("INSERT INTO {inbox} (consumer_name, message_id, payload_hash)")
 }
 
+/// The claim with a bound for its wait, which is taken back for the body. The inner part gives nothing that is used; it is done all the same, since
+/// each column of it is volatile.
+fn prepared_claim(inbox: &str, ready: &str) -> String {
+    format!(
+        "(text, uuid, bigint, text, text) AS {} SELECT $1, $2, $3 FROM (SELECT {ready} OFFSET 0) AS ready {CLAIM_CONFLICT} \
+         RETURNING {MARK}, pg_catalog.set_config('lock_timeout', $5, true)",
+        claim_head(inbox)
+    )
+}
+
+const BOUND: &str = "pg_catalog.set_config('lock_timeout', $4, true)";
+
 const RECORDED: &str = "SELECT reply::text, payload_hash, pg_catalog.pg_current_wal_flush_lsn() >= pg_catalog.pg_current_wal_insert_lsn() \
     AND pg_catalog.current_setting('synchronous_standby_names') = ''";
 
@@ -296,25 +326,41 @@ fn hash_text(fingerprint: Option<i64>) -> String {
     fingerprint.map_or_else(|| "NULL".to_owned(), |hash| hash.to_string())
 }
 
-const LOOK: &str = "SELECT pg_catalog.pg_advisory_unlock_all(), 1 / CASE WHEN \
+/// The same, which takes locks back, and divides by zero where a body has left what is undone at more length.
+const BOUND_AND_LOOK: &str = "pg_catalog.pg_advisory_unlock_all(), pg_catalog.set_config('lock_timeout', pg_catalog.repeat($4, 1 / CASE WHEN \
     EXISTS (SELECT FROM pg_catalog.pg_cursor()) OR EXISTS (SELECT FROM pg_catalog.pg_listening_channels()) \
     OR pg_catalog.pg_my_temp_schema() <> 0 AND EXISTS (SELECT FROM pg_catalog.pg_class WHERE relnamespace = pg_catalog.pg_my_temp_schema()) \
-    THEN 0 ELSE 1 END";
+    THEN 0 ELSE 1 END), true)";
 
-/// What a body may have left in the session. The last part asks for its prepared statements: those of sqlx, and those that a body made by text.
-pub(super) const RESET: &str = "CLOSE ALL; UNLISTEN *; RESET SESSION AUTHORIZATION; RESET ALL; DISCARD TEMP; \
-    SELECT pg_catalog.count(*) FILTER (WHERE NOT from_sql), \
-    pg_catalog.count(*) FILTER (WHERE from_sql AND name NOT LIKE 'inbox@_kept@_%' ESCAPE '@'), \
-    pg_catalog.pg_advisory_unlock_all()::text FROM pg_catalog.pg_prepared_statements; ";
+/// Where a claim's statements stand in a string.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place {
+    pub(super) begins: usize,
+    pub(super) insert: usize,
+    pub(super) recorded: usize,
+}
 
-/// How many statements of a string belong to its end and to the reset; what follows are BEGIN and the claim.
+impl Place {
+    /// SET, INSERT, SET, SELECT.
+    pub(super) const fn of_text(begins: usize) -> Self {
+        Self { begins, insert: begins + 1, recorded: begins + 3 }
+    }
+
+    /// INSERT, SELECT.
+    const fn of_prepared(begins: usize) -> Self {
+        Self { begins, insert: begins, recorded: begins + 1 }
+    }
+}
+
+/// How many statements of a string belong to its end and to the reset, and where the claim stands; before it perhaps a BEGIN.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Parts {
     pub(super) end: usize,
     pub(super) reset: usize,
+    pub(super) claim: Place,
     /// Whether the last statement of the reset counts the prepared ones.
     pub(super) checked: bool,
-    /// Whether it looks for what is not undone at once.
+    /// Whether the claim looks for what is not undone at once.
     pub(super) looks: bool,
 }
 

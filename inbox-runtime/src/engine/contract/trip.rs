@@ -43,6 +43,8 @@ pub enum Level {
 pub struct Next<'a> {
     pub claim: Claim<'a>,
     pub isolation: Option<Isolation>,
+    /// Whether the transaction that ends before it has the same isolation.
+    pub alike: bool,
     /// How long the claim may wait for somebody else's, and the answer to the end with it.
     pub wait: Duration,
 }

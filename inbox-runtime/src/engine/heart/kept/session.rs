@@ -3,9 +3,12 @@ use std::time::Duration;
 use sqlx::{Connection, Transaction, pool::PoolConnection};
 
 use super::super::{body::step, inbox::Inbox, probe::point, process::Order};
-use crate::engine::contract::{
-    database::{Claim, ClaimedMany, InboxDatabase},
-    trip::{End, Ended, Next, Trip},
+use crate::{
+    engine::contract::{
+        database::{Claim, ClaimedMany, InboxDatabase},
+        trip::{End, Ended, Next, Trip},
+    },
+    vocabulary::config::Isolation,
 };
 
 /// A connection that a worker keeps. To sqlx it is inside one transaction for all its life; BEGIN and COMMIT are sent as text.
@@ -15,6 +18,8 @@ pub(super) struct Session<'c, DB: InboxDatabase> {
     kept: DB::Kept,
     /// A transaction is open of which nothing is to stay.
     open: bool,
+    /// Of the transaction that was begun last.
+    isolation: Option<Isolation>,
     /// A body ran since the last reset that is certain to last.
     dirty: bool,
 }
@@ -24,7 +29,7 @@ impl<'c, DB: InboxDatabase> Session<'c, DB> {
         let (limit, sql) = (inbox.shared.options.step_timeout, &inbox.shared.sql);
         let mut tx = step(limit, conn.begin()).await?;
         let kept = step(limit, DB::keep(&mut tx, sql)).await?;
-        Ok(Self { inbox, tx, kept, open: true, dirty: false })
+        Ok(Self { inbox, tx, kept, open: true, isolation: None, dirty: false })
     }
 
     /// One string: `end`, and the claim for `next`, which may wait this long.
@@ -35,7 +40,11 @@ impl<'c, DB: InboxDatabase> Session<'c, DB> {
         let end = end.unwrap_or(if self.open { End::Rollback } else { End::Nothing });
         let reset = self.dirty && shared.options.reset_session;
         let wait = next.map(|(_, wait)| wait).unwrap_or_default();
-        let next = next.map(|(order, wait)| Next { claim: order.claim(), isolation: order.isolation, wait });
+        let begun = self.isolation;
+        let next = next.map(|(order, wait)| {
+            self.isolation = order.isolation;
+            Next { claim: order.claim(), isolation: order.isolation, alike: order.isolation == begun, wait }
+        });
         let resets = next.is_none();
         if commits && DB::COMMIT_GUARDS {
             point("after_guard");
@@ -76,6 +85,7 @@ impl<'c, DB: InboxDatabase> Session<'c, DB> {
         let (limit, sql) = (self.inbox.shared.options.step_timeout, &self.inbox.shared.sql);
         let isolation = orders.first().and_then(|order| order.isolation);
         let mut claims: Vec<Claim<'_>> = orders.into_iter().map(Order::claim).collect();
+        self.isolation = isolation;
         // In one order everywhere: two workers that share ids would lock each other out.
         claims.sort_unstable_by_key(|claim| claim.id);
         point("after_begin");
