@@ -79,6 +79,8 @@ async fn main() -> anyhow::Result<()> {
             report.value("cpu", pair.cpu());
             let grouped = Ours::grouped(&field, workers).await?;
             report.pair("grouped", &compare(plan, &OnPool::new(&field, workers).await?, &grouped, messages, Mix::Fresh).await?);
+            let batch = Ours::batch(&field, workers).await?;
+            report.pair("batch", &compare(plan, &OnPool::new(&field, workers).await?, &batch, 4 * messages, Mix::Fresh).await?);
             let kept = OnConnections::new(&field, workers).await?;
             report.pair("one_connection", &compare(plan, &OnPool::new(&field, workers).await?, &kept, messages, Mix::Fresh).await?);
             let ours = Ours::new(&field, workers).await?;
@@ -100,6 +102,8 @@ async fn main() -> anyhow::Result<()> {
         report.pair(name, &compare(plan, &OnPool::new(&field, workers).await?, &ours, messages, Mix::Fresh).await?);
         if name == "flush2ms" {
             let grouped = Ours::grouped(&field, workers).await?;
+            let batch = Ours::batch(&field, workers).await?;
+            report.pair("batch_flush2ms", &compare(plan, &OnPool::new(&field, workers).await?, &batch, 4 * messages, Mix::Fresh).await?);
             report.pair("grouped_flush2ms", &compare(plan, &OnPool::new(&field, workers).await?, &grouped, messages, Mix::Fresh).await?);
         }
     }

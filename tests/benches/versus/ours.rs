@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU16;
 
-use inbox_runtime::{Dispatcher, Durability, IdFrom, Inbox, Intake, Json, MessageId, Runner, idempotent_consumer};
+use inbox_runtime::{Dispatcher, Durability, IdFrom, Inbox, Intake, Json, MessageId, Runner, Uuid, idempotent_consumer};
 use sqlx::{PgPool, Postgres, Transaction};
 
 use crate::{
@@ -23,6 +23,15 @@ async fn grouped(tx: &mut Transaction<'_, Postgres>, id: MessageId, Json(order):
     effect(tx, id.as_uuid(), order.amount_cents).await
 }
 
+/// Many with one body and one statement.
+#[idempotent_consumer(name = "bench.batch", topic = "orders", batch = 500)]
+async fn batch(tx: &mut Transaction<'_, Postgres>, ids: Vec<MessageId>, orders: Vec<Json<Order>>) -> Result<(), sqlx::Error> {
+    let ids: Vec<Uuid> = ids.iter().map(MessageId::as_uuid).collect();
+    let cents: Vec<i64> = orders.iter().map(|Json(order)| order.amount_cents).collect();
+    let effect = sqlx::query("INSERT INTO ledger (message_id, amount_cents) SELECT * FROM unnest($1::uuid[], $2::bigint[])");
+    effect.bind(ids).bind(cents).execute(&mut **tx).await.map(drop)
+}
+
 pub(crate) struct Ours<'f> {
     field: &'f Field,
     pool: PgPool,
@@ -38,6 +47,10 @@ impl<'f> Ours<'f> {
 
     pub(crate) async fn grouped(field: &'f Field, workers: NonZeroU16) -> anyhow::Result<Self> {
         Self::of(grouped::NAME, field, workers).await
+    }
+
+    pub(crate) async fn batch(field: &'f Field, workers: NonZeroU16) -> anyhow::Result<Self> {
+        Self::of(batch::NAME, field, workers).await
     }
 
     async fn of(consumer: &str, field: &'f Field, workers: NonZeroU16) -> anyhow::Result<Self> {
@@ -61,7 +74,7 @@ impl Side for Ours<'_> {
         let feed = Feed::of(batch.into_iter().map(message).collect());
         let stop = feed.done.clone();
         let runner = Runner::new(self.dispatcher.clone(), feed, Intake::new("bench", IdFrom::header("event-id")));
-        let prefetch = NonZeroU16::MIN.saturating_add(255);
+        let prefetch = NonZeroU16::MIN.saturating_add(999);
         Ok(runner.workers(self.workers).durability(self.durability).prefetch(prefetch).stop_on(stop).run().await?)
     }
 }

@@ -1,6 +1,6 @@
 use std::{future::Future, num::NonZeroU16, pin::Pin, time::Duration};
 
-use futures_util::{StreamExt, stream::FuturesUnordered};
+use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
 use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -100,7 +100,13 @@ impl<'r, DB: InboxDatabase, B: Broker> Serving<'r, DB, B> {
                     point("after_ack");
                     self.note(answers.map_err(RunError::Broker)?);
                 }
-                Some((number, done)) = self.running.next() => self.done(number, done),
+                Some((number, done)) = self.running.next() => {
+                    self.done(number, done);
+                    // Settled together: on some brokers each call is a trip.
+                    while let Some(Some((number, done))) = self.running.next().now_or_never() {
+                        self.done(number, done);
+                    }
+                }
                 () = self.runner.stop.cancelled(), if !self.stopping => self.stop(),
                 () = tick(&mut ticks), if self.held.len() > 0 => self.extend().await?,
                 received = ready(&mut receiving) => {
