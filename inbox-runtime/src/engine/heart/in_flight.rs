@@ -13,7 +13,8 @@ type Key = (&'static str, Uuid);
 /// The messages that this process has under way, so that a duplicate waits without holding a connection.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct InFlight {
-    turns: Arc<Mutex<HashMap<Key, CancellationToken>>>,
+    /// Each with what tells those who wait for it, if somebody does.
+    turns: Arc<Mutex<HashMap<Key, Option<CancellationToken>>>>,
 }
 
 /// While it lives, nobody else in this process works on the same message for the same consumer.
@@ -30,23 +31,23 @@ impl InFlight {
         loop {
             let done = match self.lock().entry(key) {
                 Entry::Vacant(free) => {
-                    free.insert(CancellationToken::new());
+                    free.insert(None);
                     return Some(Turn { set: self.clone(), key });
                 }
-                Entry::Occupied(taken) => taken.get().clone(),
+                Entry::Occupied(taken) => taken.into_mut().get_or_insert_default().clone(),
             };
             timeout_at(deadline, done.cancelled()).await.ok()?;
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, CancellationToken>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Option<CancellationToken>>> {
         self.turns.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        if let Some(done) = self.set.lock().remove(&self.key) {
+        if let Some(Some(done)) = self.set.lock().remove(&self.key) {
             done.cancel();
         }
     }

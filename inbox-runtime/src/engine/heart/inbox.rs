@@ -119,7 +119,11 @@ impl<DB: InboxDatabase> Inbox<DB> {
             let problems = database_to_the_end(problems(self.clone())).await.map_err(ProcessError::Database)?;
             if problems.is_empty() { Ok(()) } else { Err(ProcessError::Unsound(Arc::new(Unsound { problems }))) }
         };
-        self.shared.sound.get_or_try_init(check).await.copied()
+        // Boxed: it is asked for every message, and answered once.
+        match self.shared.sound.get() {
+            Some(()) => Ok(()),
+            None => Box::pin(self.shared.sound.get_or_try_init(check)).await.copied(),
+        }
     }
 }
 

@@ -296,7 +296,7 @@ impl<DB: InboxDatabase> Dispatcher<DB> {
                     // For a person to look at: no receipt comes of it.
                     routed.halted.store(true, Ordering::Relaxed);
                     tracing::error!(consumer = facts.name, %id, location = %facts.location, "stopped: {error}");
-                    if let Err(error) = store_escaped(&self.inner.inbox, letter, order).await {
+                    if let Err(error) = Box::pin(store_escaped(&self.inner.inbox, letter, order)).await {
                         tracing::error!(consumer = facts.name, %id, %error, "the dead letter of an escaped message could not be stored");
                     }
                     done.fail(facts.name, error);
@@ -310,7 +310,8 @@ impl<DB: InboxDatabase> Dispatcher<DB> {
     async fn set_aside(&self, letter: DeadLetter, ticket: Option<&Ticket>, done: &mut Dispatched) {
         let Some(ticket) = ticket else { return };
         let consumer = letter.consumer.unwrap_or("dead letters");
-        match store(&self.inner.inbox, letter, *ticket).await {
+        // Boxed, as what is rare: else every message carries the room for it about.
+        match Box::pin(store(&self.inner.inbox, letter, *ticket)).await {
             Ok(receipt) => done.receipts.push(receipt),
             Err(error) => done.fail(consumer, ProcessError::Database(error)),
         }

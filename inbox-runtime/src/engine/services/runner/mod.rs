@@ -6,7 +6,8 @@ mod serving;
 use std::{fmt, num::NonZeroU16, time::Duration};
 
 use tokio::time::sleep;
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
+use tracing::Instrument;
 
 use self::serving::{LIMIT, Serving, in_time};
 use super::{
@@ -111,13 +112,29 @@ impl<DB: InboxDatabase, B: Broker> Runner<DB, B> {
 
     /// Runs until it is told to stop. A broker that is out of reach is subscribed to again, with backoff.
     ///
-    /// Dropping the future stops at once: what was not acked comes again.
+    /// It works in a task of its own, next to its workers. Dropping the future ends that task: what was not acked comes again.
     ///
     /// # Errors
     ///
     /// [`RunError`]: the consumers do not fit the subscription, the broker refuses it for good, or a consumer has ended its transaction
     /// itself. It never goes quiet instead.
+    ///
+    /// # Panics
+    ///
+    /// Where the broker's adapter does.
     pub async fn run(self) -> Result<(), RunError> {
+        // A future that `block_on` runs has a thread to itself, which each message would have to wake.
+        let serving = AbortOnDropHandle::new(tokio::spawn(self.serve().in_current_span()));
+        match serving.await {
+            Ok(ended) => ended,
+            Err(died) => match died.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                Err(_) => Err(RunError::Runtime),
+            },
+        }
+    }
+
+    async fn serve(self) -> Result<(), RunError> {
         self.dispatcher.check(&self.intake)?;
         let workers = Workers::start(self.dispatcher.inbox(), self.workers, self.durability);
         let ended = self.subscribe(workers.as_ref()).await;
@@ -181,6 +198,8 @@ pub enum RunError {
         /// Which, and why.
         failure: ConsumerFailure,
     },
+    /// The tokio runtime that it worked on has shut down.
+    Runtime,
 }
 
 impl From<StartError> for RunError {
@@ -195,6 +214,7 @@ impl fmt::Display for RunError {
             Self::Start(error) => error.fmt(f),
             Self::Broker(error) => error.fmt(f),
             Self::Halted { failure } => write!(f, "stopped: {failure}"),
+            Self::Runtime => f.write_str("the tokio runtime of this runner has shut down"),
         }
     }
 }

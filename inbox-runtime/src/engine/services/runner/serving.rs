@@ -137,7 +137,7 @@ impl<'r, DB: InboxDatabase, B: Broker> Serving<'r, DB, B> {
     fn start(&mut self, number: u64) {
         let Some(delivery) = self.held.get_mut(number) else { return };
         let route = self.runner.dispatcher.route(delivery, &self.runner.intake);
-        let done = self.runner.dispatcher.run_by(route, self.workers, self.cut.child_token());
+        let done = self.runner.dispatcher.run_by(route, self.workers, self.cut.clone());
         self.running.push(Box::pin(async move { (number, done.await) }));
     }
 
