@@ -8,6 +8,7 @@ mod sqlite {
     mod escapes;
     mod failures;
     mod full;
+    mod group;
     mod migrate;
     mod runner;
     mod support;

@@ -19,7 +19,7 @@ type Body = dyn for<'a, 'c> Fn(&'a mut Transaction<'c, Sqlite>, MessageId) -> Bo
 
 /// What a consumer of this file does.
 #[derive(Clone)]
-pub(super) struct Script(Arc<Body>);
+pub(super) struct Script(pub(super) Arc<Body>);
 
 impl fmt::Debug for Script {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -160,10 +160,18 @@ pub(super) struct Running {
 }
 
 pub(super) fn serve(dispatcher: Dispatcher<Sqlite>, broker: &Memory) -> Running {
+    // Few are lost with a subscription, or a broker that doubles what it delivers has more to deliver each time.
+    serve_with(dispatcher, broker, |runner| runner.prefetch(NonZeroU16::MIN.saturating_add(3)))
+}
+
+pub(super) fn serve_with(
+    dispatcher: Dispatcher<Sqlite>,
+    broker: &Memory,
+    settings: impl FnOnce(Runner<Sqlite, Memory>) -> Runner<Sqlite, Memory>,
+) -> Running {
     let stop = CancellationToken::new();
     let runner = Runner::new(dispatcher, broker.clone(), intake()).stop_on(stop.clone());
-    // Few are lost with a subscription, or a broker that doubles what it delivers has more to deliver each time.
-    let runner = runner.prefetch(NonZeroU16::MIN.saturating_add(3)).retry(Duration::from_millis(5), Duration::from_millis(50));
+    let runner = settings(runner.retry(Duration::from_millis(5), Duration::from_millis(50)));
     Running { stop: stop.drop_guard(), task: tokio::spawn(runner.run()) }
 }
 

@@ -85,7 +85,6 @@ impl Dialect for Postgres {
         claimed(conn, sql, claim, &heard.rows, Place::of_text(0)).await
     }
 
-    const COMMIT_GUARDS: bool = true;
     const WORKERS: Option<NonZeroU16> = None;
 
     async fn keep(conn: &mut PgConnection, sql: &PgSql) -> Result<PgKept, sqlx::Error> {
@@ -141,8 +140,6 @@ impl Dialect for Postgres {
         };
         Trip { ended: Ended::Done, open: claimed.is_some(), claimed, broken }
     }
-
-    const GROUPS: bool = true;
 
     async fn claim_many(
         conn: &mut PgConnection,

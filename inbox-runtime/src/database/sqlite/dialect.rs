@@ -1,4 +1,5 @@
 use std::{
+    collections::HashSet,
     num::NonZeroU16,
     sync::{
         Arc,
@@ -66,22 +67,9 @@ impl Dialect for Sqlite {
     }
 
     async fn claim(conn: &mut SqliteConnection, sql: &SqliteSql, claim: &Claim<'_>) -> Result<Claimed<SqliteMark>, sqlx::Error> {
-        let mut insert = query(sql.claim(claim.names.len())).bind(claim.id).bind(claim.fingerprint);
-        for name in claim.names {
-            insert = insert.bind(name);
-        }
-        let claimed = insert.fetch_all(&mut *conn).await?;
-        let claimed: Vec<String> = claimed.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
+        let claimed = insert(conn, sql, claim).await?;
         if claimed.len() == claim.names.len() {
-            raw_sql("SAVEPOINT inbox_guard").execute(&mut *conn).await?;
-            let mark = SqliteMark { name: claim.name, id: claim.id, committed: Arc::default() };
-            let committed = Arc::clone(&mark.committed);
-            let note = move || {
-                committed.store(true, Ordering::Relaxed);
-                true
-            };
-            conn.lock_handle().await?.set_commit_hook(note);
-            return Ok(Claimed::Fresh(mark));
+            return Ok(Claimed::Fresh(mark(conn, claim.name, claim.id).await?));
         }
         // One writer, and its commits are flushed before another can begin.
         let mut recorded = Recorded { durable: true, ..Recorded::default() };
@@ -96,7 +84,6 @@ impl Dialect for Sqlite {
         Ok(Claimed::Duplicate(recorded))
     }
 
-    const COMMIT_GUARDS: bool = false;
     /// There is one writer.
     const WORKERS: Option<NonZeroU16> = Some(NonZeroU16::MIN);
 
@@ -117,6 +104,14 @@ impl Dialect for Sqlite {
             End::Rollback | End::Barrier => Some("ROLLBACK"),
             End::Commit { .. } => Some("COMMIT"),
         };
+        if let End::Commit { mark, .. } = end {
+            match prove(conn, sql, mark, false).await {
+                Guarded::Sound => {}
+                Guarded::Escaped => return Trip::failed(Ended::Escaped),
+                Guarded::Aborted => return Trip::failed(Ended::Aborted),
+                Guarded::Lost(e) => return Trip::failed(Ended::Lost(e)),
+            }
+        }
         if let Some(end_sql) = end_sql
             && let Err(e) = raw_sql(end_sql).execute(&mut *conn).await
         {
@@ -137,16 +132,24 @@ impl Dialect for Sqlite {
         Trip { ended: Ended::Done, claimed: Some(claimed), open: true, broken }
     }
 
-    const GROUPS: bool = false;
-
     async fn claim_many(
-        _conn: &mut SqliteConnection,
-        _sql: &SqliteSql,
-        _claims: &[Claim<'_>],
-        _isolation: Option<Isolation>,
+        conn: &mut SqliteConnection,
+        sql: &SqliteSql,
+        claims: &[Claim<'_>],
+        isolation: Option<Isolation>,
         _wait: Duration,
     ) -> Result<Option<ClaimedMany<SqliteMark>>, sqlx::Error> {
-        Ok(None)
+        raw_sql(Self::begin(isolation)).execute(&mut *conn).await?;
+        let (mut name, mut fresh) = ("", HashSet::with_capacity(claims.len()));
+        // Within the process a statement for each costs no more than a long one for all.
+        for claim in claims {
+            // Fewer rows than names: applied under another of them. What was claimed for it here only says the same again.
+            if insert(conn, sql, claim).await?.len() == claim.names.len() {
+                (name, _) = (claim.name, fresh.insert(claim.id));
+            }
+        }
+        let Some(one) = fresh.iter().next().copied() else { return Ok(None) };
+        Ok(Some((mark(conn, name, one).await?, fresh)))
     }
 
     /// Not yet: every commit waits.
@@ -170,22 +173,13 @@ impl Dialect for Sqlite {
     }
 
     async fn guard(conn: &mut SqliteConnection, sql: &SqliteSql, mark: &SqliteMark, failed: bool) -> Guarded {
-        if failed {
-            // Waits for the statement that was cut.
-            match conn.lock_handle().await {
-                Ok(mut handle) => handle.remove_progress_handler(),
-                Err(e) => return Guarded::Lost(e),
-            }
-        }
-        let release = raw_sql("RELEASE inbox_guard").execute(&mut *conn).await;
-        match release {
-            // Before ours there is no commit: the body has committed the claim, or has rolled it back and something of its own was committed after.
-            _ if mark.committed.load(Ordering::Relaxed) => Guarded::Escaped,
-            Ok(_) => Guarded::Sound,
-            // A body that says that all is well, after what took its work away.
-            Err(e) if is_gone(&e) && !failed => Guarded::Escaped,
-            Err(e) if is_gone(&e) => gone(conn, sql, mark).await,
-            Err(e) => Guarded::Lost(e),
+        match prove(conn, sql, mark, failed).await {
+            // It is proven once more with the commit.
+            Guarded::Sound => match raw_sql("SAVEPOINT inbox_guard").execute(conn).await {
+                Ok(_) => Guarded::Sound,
+                Err(e) => Guarded::Lost(e),
+            },
+            spoilt => spoilt,
         }
     }
 
@@ -258,9 +252,52 @@ impl Dialect for Sqlite {
     }
 }
 
+/// The names that were free.
+async fn insert(conn: &mut SqliteConnection, sql: &SqliteSql, claim: &Claim<'_>) -> Result<Vec<String>, sqlx::Error> {
+    let mut insert = query(sql.claim(claim.names.len())).bind(claim.id).bind(claim.fingerprint);
+    for name in claim.names {
+        insert = insert.bind(name);
+    }
+    insert.fetch_all(conn).await?.iter().map(|row| row.try_get(0)).collect()
+}
+
+/// Of the claim that the open transaction holds.
+async fn mark(conn: &mut SqliteConnection, name: &'static str, id: Uuid) -> Result<SqliteMark, sqlx::Error> {
+    raw_sql("SAVEPOINT inbox_guard").execute(&mut *conn).await?;
+    let mark = SqliteMark { name, id, committed: Arc::default() };
+    let committed = Arc::clone(&mark.committed);
+    let note = move || {
+        committed.store(true, Ordering::Relaxed);
+        true
+    };
+    conn.lock_handle().await?.set_commit_hook(note);
+    Ok(mark)
+}
+
 fn primary_code(error: &sqlx::Error) -> Option<i32> {
     let code: i32 = error.as_database_error()?.code()?.parse().ok()?;
     Some(code & 0xff)
+}
+
+/// Takes the savepoint away that marks the claim's transaction, if it is there.
+async fn prove(conn: &mut SqliteConnection, sql: &SqliteSql, mark: &SqliteMark, failed: bool) -> Guarded {
+    if failed {
+        // Waits for the statement that was cut.
+        match conn.lock_handle().await {
+            Ok(mut handle) => handle.remove_progress_handler(),
+            Err(e) => return Guarded::Lost(e),
+        }
+    }
+    let release = raw_sql("RELEASE inbox_guard").execute(&mut *conn).await;
+    match release {
+        // Before ours there is no commit: the body has committed the claim, or has rolled it back and something of its own was committed after.
+        _ if mark.committed.load(Ordering::Relaxed) => Guarded::Escaped,
+        Ok(_) => Guarded::Sound,
+        // A body that says that all is well, after what took its work away.
+        Err(e) if is_gone(&e) && !failed => Guarded::Escaped,
+        Err(e) if is_gone(&e) => gone(conn, sql, mark).await,
+        Err(e) => Guarded::Lost(e),
+    }
 }
 
 /// The savepoint is gone, nothing was committed, and the body has failed. SQLite rolls back by itself when a statement is interrupted, finds the

@@ -42,8 +42,6 @@ pub trait Dialect: Database {
         claim: &Claim<'_>,
     ) -> impl Future<Output = Result<Claimed<Self::Mark>, sqlx::Error>> + Send;
 
-    /// Whether [`End::Commit`] proves by itself that the open transaction is the claim's; otherwise `guard` goes before it.
-    const COMMIT_GUARDS: bool;
     /// How many sessions at most are of use to a runner; `None`: as many as it likes.
     const WORKERS: Option<NonZeroU16>;
 
@@ -59,9 +57,6 @@ pub trait Dialect: Database {
         reset: bool,
         next: Option<Next<'_>>,
     ) -> impl Future<Output = Trip<Self::Mark>> + Send;
-
-    /// Whether many messages can share a transaction.
-    const GROUPS: bool;
 
     /// Begins and claims for many of one consumer, sorted by id: the mark, and the ids of those that are fresh, if any is.
     fn claim_many(

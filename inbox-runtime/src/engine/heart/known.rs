@@ -43,6 +43,11 @@ fn of<DB: InboxDatabase, T: Send + Sync + 'static>(pool: &Pool<DB>, make: impl F
     what
 }
 
+/// Whether a pool has one connection, for which all take turns.
+pub(super) fn is_lone<DB: InboxDatabase>(pool: &Pool<DB>) -> bool {
+    pool.options().get_max_connections() == 1
+}
+
 /// Connections of a pool that workers may keep, until it is dropped. Several runners share a pool; if together they kept all of it, some would
 /// never get one.
 #[derive(Debug)]
@@ -52,9 +57,10 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    /// Up to `wanted` of this pool; one is left for all else.
+    /// Up to `wanted` of this pool; one is left for all else. Where one is all that is of use and all that there is, it is shared by turns.
     pub(crate) fn of<DB: InboxDatabase>(pool: &Pool<DB>, wanted: u32) -> Self {
-        let most = pool.options().get_max_connections().saturating_sub(1);
+        let shared = is_lone(pool) && DB::WORKERS.is_some();
+        let most = if shared { 1 } else { pool.options().get_max_connections().saturating_sub(1) };
         let of_all = of(pool, || AtomicU32::new(0));
         let free = |taken: u32| wanted.min(most.saturating_sub(taken));
         let taken = of_all.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |taken| Some(taken + free(taken)));

@@ -8,6 +8,7 @@ use super::{
         body::{Guard, One, Verdict, body, step},
         inbox::Inbox,
         job::Job,
+        known::is_lone,
         process::{Finished, Processed, Work},
     },
     flusher::{Epoch, Flusher, Unflushed},
@@ -26,6 +27,8 @@ use crate::{
 pub(super) const FUSED_WAIT: Duration = Duration::from_millis(20);
 /// How long a session is kept without a message.
 const IDLE: Duration = Duration::from_secs(10);
+/// How long the only connection of a pool is kept while others may wait for it. The pool is fair: it goes to them first.
+const SLICE: Duration = Duration::from_millis(20);
 
 /// A worker at its session.
 pub(super) struct Desk<'d, 'c, DB: InboxDatabase, W: Work<DB>> {
@@ -92,11 +95,11 @@ impl<DB: InboxDatabase, W: Work<DB>> Desk<'_, '_, DB, W> {
                 tokio::select! {
                     biased;
                     () = &mut retire => return self.session.end().await,
-                    () = sleep(IDLE) => return self.session.end().await,
                     job = self.queue.pop() => match job {
                         Some(job) => Some(job),
                         None => return self.session.end().await,
                     },
+                    () = sleep(if is_lone(self.session.inbox.pool()) { Duration::ZERO } else { IDLE }) => return self.session.end().await,
                 }
             };
             let next =
@@ -210,9 +213,8 @@ impl<DB: InboxDatabase, W: Work<DB>> Desk<'_, '_, DB, W> {
             }
         };
         self.session.used();
-        let guard = if DB::COMMIT_GUARDS { Guard::WithCommit } else { Guard::First };
         let Job { order, work, cancel, .. } = &mut job;
-        let verdict = body(inbox, &mut self.session.tx, &mut One { order, work }, cancel, &watch, &mark, guard).await;
+        let verdict = body(inbox, &mut self.session.tx, &mut One { order, work }, cancel, &watch, &mark, Guard::WithCommit).await;
         let value = match verdict {
             Verdict::Sound(value) => value,
             Verdict::Undo { error, depth, close } => {
@@ -288,9 +290,11 @@ fn failed_end<DB: InboxDatabase, W: Work<DB>>(ended: Ended) -> ProcessError<W::E
     }
 }
 
-/// When a session is to be given back: its pool is being closed, or it is as old as the pool lets a connection grow.
+/// When a session is to be given back: its pool is being closed, it is as old as the pool lets a connection grow, or it is the turn of others.
 fn retirement<DB: InboxDatabase>(inbox: &Inbox<DB>) -> impl Future<Output = ()> {
-    let old = inbox.pool().options().get_max_lifetime().map(|lifetime| Instant::now() + lifetime);
+    let lone = is_lone(inbox.pool()).then_some(SLICE);
+    let longest = lone.into_iter().chain(inbox.pool().options().get_max_lifetime()).min();
+    let old = longest.map(|longest| Instant::now() + longest);
     let closing = inbox.pool().close_event();
     async move {
         let aging = async {

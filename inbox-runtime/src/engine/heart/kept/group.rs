@@ -27,7 +27,7 @@ impl<DB: InboxDatabase, W: Work<DB>> Desk<'_, '_, DB, W> {
     /// A job with those that wait and may share its transaction.
     pub(super) fn company(&mut self, first: Job<DB, W>) -> Vec<Job<DB, W>> {
         let (name, limit) = (first.order.name, first.limit);
-        let most = if DB::GROUPS { usize::from(first.order.group.min(limit)) } else { 1 };
+        let most = usize::from(first.order.group.min(limit));
         let alike = |job: &Job<DB, W>| job.order.name == name && job.limit == limit && !job.cancel.is_cancelled();
         let mut jobs = vec![first];
         while jobs.len() < most
@@ -76,9 +76,19 @@ impl<DB: InboxDatabase, W: Work<DB>> Desk<'_, '_, DB, W> {
                 self.at_hand.extend(jobs.into_iter().map(Job::alone));
                 return (whole, None);
             }
+            // Whoever writes there does not write for one of them.
+            Err(error) if DB::read(&error) == SqlFault::Busy => {
+                let mut jobs = jobs.into_iter();
+                let first = jobs.next();
+                self.at_hand.extend(jobs);
+                if let Some(job) = first {
+                    self.finish(job, Err(ProcessError::Database(error)));
+                }
+                return (self.session.rest().await, None);
+            }
             Err(error) => {
                 tracing::debug!(%error, messages = jobs.len(), "a group could not be claimed");
-                let known = matches!(DB::read(&error), SqlFault::InFlight | SqlFault::Conflict | SqlFault::Busy);
+                let known = matches!(DB::read(&error), SqlFault::InFlight | SqlFault::Conflict);
                 let whole = known && self.session.rest().await;
                 self.split(jobs);
                 return (whole, None);

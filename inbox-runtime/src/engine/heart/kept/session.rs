@@ -5,7 +5,7 @@ use sqlx::{Connection, Transaction, pool::PoolConnection};
 use super::super::{body::step, inbox::Inbox, probe::point, process::Order};
 use crate::{
     engine::contract::{
-        database::{Claim, ClaimedMany, InboxDatabase},
+        database::{Claim, ClaimedMany, InboxDatabase, SqlFault},
         trip::{End, Ended, Next, Trip},
     },
     vocabulary::config::Isolation,
@@ -46,7 +46,7 @@ impl<'c, DB: InboxDatabase> Session<'c, DB> {
             Next { claim: order.claim(), isolation: order.isolation, alike: order.isolation == begun, wait }
         });
         let resets = next.is_none();
-        if commits && DB::COMMIT_GUARDS {
+        if commits {
             point("after_guard");
         }
         if next.is_some() {
@@ -89,10 +89,11 @@ impl<'c, DB: InboxDatabase> Session<'c, DB> {
         // In one order everywhere: two workers that share ids would lock each other out.
         claims.sort_unstable_by_key(|claim| claim.id);
         point("after_begin");
-        self.open = true;
-        let claimed = step(limit + wait, DB::claim_many(&mut self.tx, sql, &claims, isolation, wait)).await?;
+        let claimed = step(limit + wait, DB::claim_many(&mut self.tx, sql, &claims, isolation, wait)).await;
+        // A writer that is busy left nothing open.
+        self.open = !claimed.as_ref().is_err_and(|e| DB::read(e) == SqlFault::Busy);
         point("after_claim");
-        Ok(claimed)
+        claimed
     }
 
     /// Leaves nothing open and nothing of a body behind. Whether that is certain.
