@@ -1,6 +1,7 @@
 //! `group` and `batch`: many messages in one transaction, and one flush for all of them; on a pool of one connection, for which all take turns.
 
 use std::{
+    num::NonZeroU16,
     sync::{
         Arc,
         atomic::{AtomicI64, AtomicU32, Ordering},
@@ -201,7 +202,8 @@ async fn all_take_turns_for_the_only_connection() {
             Ok(())
         })
     });
-    let running = serve_many(&pool, &broker, slow).await;
+    let dispatcher = dispatcher(&pool, slow, &["grouped"]).await;
+    let running = serve_with(dispatcher, &broker, |runner| runner.prefetch(NonZeroU16::MAX));
     let id = new_id();
     let called = bounded(billing(&pool, id, id, noting())).await.unwrap();
     assert_eq!(called, Outcome::Applied(()));
