@@ -72,6 +72,16 @@ fn unseen_by(other: &SqlitePool) -> (Arc<AtomicI64>, State<Script>) {
     (most, body)
 }
 
+/// The worker is in the midst of it.
+async fn done(broker: &Memory, messages: u64) {
+    bounded(async {
+        while broker.counts().done < messages {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn a_backlog_is_handled_in_few_transactions_and_each_message_has_its_reply() {
     for (consumer, topic) in KINDS {
@@ -204,6 +214,7 @@ async fn all_take_turns_for_the_only_connection() {
     });
     let dispatcher = dispatcher(&pool, slow, &["grouped"]).await;
     let running = serve_with(dispatcher, &broker, |runner| runner.prefetch(NonZeroU16::MAX));
+    done(&broker, 40).await;
     let id = new_id();
     let called = bounded(billing(&pool, id, id, noting())).await.unwrap();
     assert_eq!(called, Outcome::Applied(()));
@@ -223,12 +234,7 @@ async fn a_pool_that_closes_gets_its_only_connection_back() {
     let ((pool, _dir), ids) = (sqlite().await, ids(2_000));
     let broker = published(&ids, "orders");
     let running = serve_many(&pool, &broker, fine()).await;
-    bounded(async {
-        while broker.counts().done < 100 {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-    })
-    .await;
+    done(&broker, 100).await;
     bounded(pool.close()).await;
     bounded(running.stop()).await.unwrap();
     assert!(broker.counts().done < 2_000, "it closed in the midst of it");

@@ -85,7 +85,8 @@ impl<DB: InboxDatabase, B: Broker> Runner<DB, B> {
     /// How many workers there are at most, each with a connection of the pool for as long as the runner runs. Default: 4.
     ///
     /// One connection of the pool is left for all else (dead letters above all), so a pool of three gives two workers, to all its runners together.
-    /// SQLite has one writer, and one worker. Where none is left, messages are handled on the pool's connections as they come.
+    /// SQLite has one writer, and one worker, which takes turns with all else where the pool has one connection. Where none is left, messages are
+    /// handled on the pool's connections as they come, each in a transaction of its own.
     pub const fn workers(mut self, workers: NonZeroU16) -> Self {
         self.workers = workers;
         self
