@@ -14,7 +14,10 @@ pub use std::{
 pub use futures_core::future::BoxFuture;
 
 #[cfg(feature = "_failpoints")]
-pub use crate::engine::heart::probe::{POINTS, set_probe, skip_flushes};
+pub use crate::engine::heart::{
+    left_out::{flushes_held, hold_flushes, skip_flushes, trust_any_session, trust_duplicates},
+    probe::{POINTS, set_probe},
+};
 pub use crate::{
     engine::{
         contract::{

@@ -46,6 +46,21 @@ impl Server {
         self.options.clone()
     }
 
+    /// Stops those of its processes that write the log of others to the disk: until the next crash only a commit that waits for the disk does.
+    ///
+    /// # Panics
+    ///
+    /// When it does not answer.
+    pub async fn freeze(&self) {
+        let mut conn = PgConnection::connect_with(&self.options).await.expect("it answers");
+        let writers = "SELECT pid FROM pg_stat_activity \
+                       WHERE backend_type IN ('walwriter', 'background writer', 'checkpointer', 'autovacuum launcher')";
+        let writers: Vec<i32> = sqlx::query_scalar(writers).fetch_all(&mut conn).await.expect("its processes");
+        assert!(!writers.is_empty(), "it has a writer");
+        let stopped = Command::new("kill").arg("-STOP").args(writers.iter().map(ToString::to_string)).status().expect("kill runs");
+        assert!(stopped.success(), "they are ours to stop");
+    }
+
     /// Kills all of it at once, so that what stands in its buffers is gone, and starts it again.
     ///
     /// # Panics
@@ -54,11 +69,14 @@ impl Server {
     pub async fn crash(&self) {
         let postmaster = postmaster(&self.data).expect("it runs");
         let all: Vec<i32> = std::iter::once(postmaster).chain(children(postmaster)).collect();
-        let killed = Command::new("kill").arg("-KILL").args(all.iter().map(ToString::to_string)).status().expect("kill runs");
-        assert!(killed.success(), "it is ours to kill");
-        while all.iter().any(|pid| alive(*pid)) {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        // It complains about a session that has ended by itself meanwhile.
+        Command::new("kill").arg("-KILL").args(all.iter().map(ToString::to_string)).output().expect("kill runs");
+        let dead = async {
+            while all.iter().any(|pid| alive(*pid)) {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), dead).await.expect("it is ours to kill");
         std::fs::remove_file(self.data.join("postmaster.pid")).expect("its pid file");
         let started = self.pg_ctl().args(["--silent", "--wait", "--log=/dev/null", "start"]).status().expect("pg_ctl runs");
         assert!(started.success(), "it starts again");

@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     body::{Guard, One, Verdict, body, step},
     inbox::Inbox,
+    left_out::is_durable,
     probe::point,
     process::{Order, Processed, Work},
 };
@@ -119,7 +120,7 @@ async fn duplicate<DB: InboxDatabase, W: Work<DB>>(
     order: &Order,
     recorded: Recorded,
 ) -> Ended<W::Value, W::Error> {
-    let ended = if recorded.durable {
+    let ended = if is_durable(&recorded) {
         step(limit, tx.rollback()).await
     } else {
         step(limit, async {

@@ -11,6 +11,7 @@ pub(crate) mod inbox;
 pub(crate) mod job;
 pub(crate) mod kept;
 pub(crate) mod known;
+pub(crate) mod left_out;
 mod patience;
 pub(crate) mod probe;
 pub(crate) mod process;

@@ -25,22 +25,3 @@ pub(crate) fn point(name: &'static str) {
 #[cfg(not(feature = "_failpoints"))]
 #[inline]
 pub(crate) const fn point(_name: &'static str) {}
-
-#[cfg(feature = "_failpoints")]
-static SKIPS_FLUSHES: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
-
-/// From now on what is to be on disk is taken as if it were. Shows that a test can tell.
-#[cfg(feature = "_failpoints")]
-pub fn skip_flushes(skip: bool) {
-    SKIPS_FLUSHES.store(skip, std::sync::atomic::Ordering::SeqCst);
-}
-
-#[cfg(feature = "_failpoints")]
-pub(super) fn skips_flushes() -> bool {
-    SKIPS_FLUSHES.load(std::sync::atomic::Ordering::SeqCst)
-}
-
-#[cfg(not(feature = "_failpoints"))]
-pub(super) const fn skips_flushes() -> bool {
-    false
-}

@@ -9,6 +9,7 @@ use super::{
         inbox::Inbox,
         job::Job,
         known::is_lone,
+        left_out::is_durable,
         process::{Finished, Processed, Work},
     },
     flusher::{Epoch, Flusher, Unflushed},
@@ -183,11 +184,11 @@ impl<DB: InboxDatabase, W: Work<DB>> Desk<'_, '_, DB, W> {
                 (whole, None)
             }
             Some(Ok(Claimed::Duplicate(recorded))) => match Processed::recorded::<DB, W>(&job.order, &recorded) {
-                Ok(processed) if !recorded.durable && since.is_some() => {
+                Ok(processed) if !is_durable(&recorded) && since.is_some() => {
                     self.once_flushed(job, processed, since);
                     (true, None)
                 }
-                Ok(processed) if !recorded.durable => (true, Some(Pending::Barrier(Box::new(Met { job, processed })))),
+                Ok(processed) if !is_durable(&recorded) => (true, Some(Pending::Barrier(Box::new(Met { job, processed })))),
                 result => {
                     self.finish(job, result);
                     (true, None)
