@@ -71,6 +71,5 @@ async fn a_duplicate_of_what_another_process_has_not_flushed_yet_is_acked_once_i
         let (lost, doubled) = met(&server, by).await;
         trust_duplicates(false);
         assert!(lost == 3 && doubled == 0, "acked at once by {by:?}: {lost} lost, {doubled} doubled");
-        assert_eq!(met(&server, by).await, (0, 0), "(lost, doubled) by {by:?}");
     }
 }
