@@ -1,4 +1,4 @@
-use std::{any::Any, fmt, time::Duration};
+use std::{any::Any, borrow::Cow, fmt, time::Duration};
 
 use futures_core::future::BoxFuture;
 use sqlx::{Database, Transaction};
@@ -69,13 +69,16 @@ impl Facts {
     }
 
     /// The name and its aliases, sorted: the order in which every process claims them.
-    pub(crate) fn names(&self) -> Vec<&'static str> {
+    pub(crate) fn names(&'static self) -> Cow<'static, [&'static str]> {
+        if self.aliases.is_empty() {
+            return Cow::Borrowed(std::slice::from_ref(&self.name));
+        }
         let mut names = Vec::with_capacity(1 + self.aliases.len());
         names.push(self.name);
         names.extend_from_slice(self.aliases);
         names.sort_unstable();
         names.dedup();
-        names
+        Cow::Owned(names)
     }
 }
 

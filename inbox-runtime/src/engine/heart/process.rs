@@ -1,6 +1,6 @@
 //! A message for a consumer, to its end, on connections of the pool.
 
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
 use futures_core::future::BoxFuture;
 use sqlx::Transaction;
@@ -30,7 +30,7 @@ use crate::{
 pub(crate) struct Order {
     pub(crate) name: &'static str,
     /// The name and its aliases, sorted.
-    pub(crate) names: Vec<&'static str>,
+    pub(crate) names: Cow<'static, [&'static str]>,
     pub(crate) isolation: Option<Isolation>,
     pub(crate) timeout: Option<Duration>,
     /// How many messages may share a transaction.
