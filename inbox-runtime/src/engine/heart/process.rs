@@ -146,7 +146,7 @@ pub(crate) async fn process<DB: InboxDatabase, W: Work<DB>>(
                 queue.close();
                 tokio::spawn(super::kept::worker::worker(inbox.clone(), std::sync::Arc::new(queue), None).in_current_span());
             }
-            None => drop(tokio::spawn(drive(inbox.clone(), job).in_current_span())),
+            None => drop(tokio::spawn(Box::pin(drive(inbox.clone(), job)).in_current_span())),
         }
     }
     let finished = told.await.unwrap_or_else(|_| {

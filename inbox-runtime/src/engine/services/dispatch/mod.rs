@@ -202,7 +202,8 @@ impl<DB: InboxDatabase> Dispatcher<DB> {
     pub async fn run(&self, route: Route) -> Dispatched {
         let (id, cancel) = (route.id(), CancellationToken::new());
         let _cut = cancel.clone().drop_guard();
-        let done = to_the_end(self.run_by(route, None, cancel)).await;
+        // Boxed: what is handed on from here to its task is moved more than once.
+        let done = to_the_end(Box::pin(self.run_by(route, None, cancel))).await;
         done.unwrap_or_else(|_| {
             // The runtime shuts down.
             let mut done = Dispatched::none(id);
