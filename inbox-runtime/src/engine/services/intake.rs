@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use crate::vocabulary::identity::{EventTypeFrom, IdFrom};
 
 /// What a message that no consumer wants becomes. A decision, not an accident.
@@ -34,7 +36,8 @@ pub enum Mismatch {
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct Intake {
-    pub(crate) name: String,
+    /// Shared with every route of its messages.
+    pub(crate) name: Arc<str>,
     pub(crate) id: IdFrom,
     pub(crate) event_type: Option<EventTypeFrom>,
     pub(crate) unmatched: Unmatched,
@@ -45,7 +48,14 @@ pub struct Intake {
 impl Intake {
     /// The subscription's name (it stands in its dead letters and logs) and where its messages carry their id.
     pub fn new(name: impl Into<String>, id: IdFrom) -> Self {
-        Self { name: name.into(), id, event_type: None, unmatched: Unmatched::default(), mismatch: Mismatch::default(), topics: Vec::new() }
+        Self {
+            name: Arc::from(name.into()),
+            id,
+            event_type: None,
+            unmatched: Unmatched::default(),
+            mismatch: Mismatch::default(),
+            topics: Vec::new(),
+        }
     }
 
     /// Where its messages carry their event type. Needed as soon as a consumer of its topics says `event = ".."`.

@@ -131,12 +131,12 @@ impl<DB: InboxDatabase> Dispatcher<DB> {
         for routed in consumers.iter().filter(brings) {
             if routed.consumer.facts.event.is_some() && !routed.topics.is_empty() && intake.event_type.is_none() {
                 let registration = Registration::new(routed.consumer);
-                problems.push(StartProblem::NoEventType { registration, subscription: intake.name.clone() });
+                problems.push(StartProblem::NoEventType { registration, subscription: intake.name.as_ref().to_owned() });
             }
         }
         let pointers = [intake.id.pointer(), intake.event_type.as_ref().and_then(EventTypeFrom::pointer)];
         for pointer in pointers.into_iter().flatten().filter(|pointer| !pointer.starts_with('/')) {
-            problems.push(StartProblem::BadPointer { subscription: intake.name.clone(), pointer: pointer.to_owned() });
+            problems.push(StartProblem::BadPointer { subscription: intake.name.as_ref().to_owned(), pointer: pointer.to_owned() });
         }
         if problems.is_empty() { Ok(()) } else { Err(StartError { problems }) }
     }
@@ -173,7 +173,7 @@ impl<DB: InboxDatabase> Dispatcher<DB> {
             origin,
             target,
             tickets,
-            source: intake.name.clone(),
+            source: Arc::clone(&intake.name),
             mismatch: intake.mismatch,
         }
     }

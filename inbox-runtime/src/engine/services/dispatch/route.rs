@@ -18,7 +18,7 @@ pub struct Route {
     pub(super) origin: Origin,
     pub(super) target: Target,
     pub(super) tickets: Vec<Ticket>,
-    pub(super) source: String,
+    pub(super) source: Arc<str>,
     pub(super) mismatch: Mismatch,
 }
 
@@ -51,6 +51,6 @@ impl Route {
 
     pub(super) fn letter(&self, consumer: Option<&'static str>, reason: Reason, error: String) -> DeadLetter {
         let (origin, message) = (self.origin.clone(), Arc::clone(&self.message));
-        DeadLetter { consumer, id: self.id(), reason, error, source: self.source.clone(), origin, message }
+        DeadLetter { consumer, id: self.id(), reason, error, source: self.source.as_ref().to_owned(), origin, message }
     }
 }

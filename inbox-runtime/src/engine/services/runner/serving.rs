@@ -71,7 +71,7 @@ impl<'r, DB: InboxDatabase, B: Broker> Serving<'r, DB, B> {
             self.stop();
             let finished = async { while self.running.next().await.is_some() {} };
             if timeout(LIMIT, finished).await.is_err() {
-                tracing::warn!(subscription = self.runner.intake.name, "bodies are cut short: their subscription has ended");
+                tracing::warn!(subscription = &*self.runner.intake.name, "bodies are cut short: their subscription has ended");
             }
         }
         ended
@@ -205,14 +205,14 @@ impl<'r, DB: InboxDatabase, B: Broker> Serving<'r, DB, B> {
         match timeout(every, self.from.extend(&self.held.all())).await {
             Ok(extended) => extended.map_err(RunError::Broker),
             Err(_) => {
-                tracing::warn!(subscription = self.runner.intake.name, "no answer to an extension within {every:?}");
+                tracing::warn!(subscription = &*self.runner.intake.name, "no answer to an extension within {every:?}");
                 Ok(())
             }
         }
     }
 
     fn note(&self, answers: Vec<Settled>) {
-        let subscription = &self.runner.intake.name;
+        let subscription = &*self.runner.intake.name;
         for answer in answers {
             match answer {
                 Settled::Sent => {}
