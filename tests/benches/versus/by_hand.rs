@@ -12,7 +12,7 @@ use tokio::{sync::Mutex as AsyncMutex, task::JoinSet};
 
 use crate::{
     field::{Batch, CONSUMER, Field, Mix},
-    measure::Side,
+    measure::Local,
 };
 
 #[derive(Deserialize)]
@@ -54,7 +54,11 @@ impl<'f> OnPool<'f> {
     }
 }
 
-impl Side for OnPool<'_> {
+impl Local for OnPool<'_> {
+    fn place(&self) -> &Field {
+        self.field
+    }
+
     async fn prepare(&self, messages: usize, mix: Mix) -> anyhow::Result<Batch> {
         self.field.batch(&self.pool, messages, mix).await
     }
@@ -95,7 +99,11 @@ impl<'f> OnConnections<'f> {
     }
 }
 
-impl Side for OnConnections<'_> {
+impl Local for OnConnections<'_> {
+    fn place(&self) -> &Field {
+        self.field
+    }
+
     async fn prepare(&self, messages: usize, mix: Mix) -> anyhow::Result<Batch> {
         self.field.batch(&self.pool, messages, mix).await
     }

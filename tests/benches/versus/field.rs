@@ -1,12 +1,12 @@
-//! Where both sides work: one database with the inbox and a ledger.
+//! Where a side works: a database with an inbox and a ledger, which is there for one figure.
 
-use std::{num::NonZeroU16, time::Duration};
+use std::time::Duration;
 
-use anyhow::{Context, ensure};
+use anyhow::Context;
 use inbox_runtime::{Inbox, Message, Uuid, postgres};
-use sqlx::{Connection, PgConnection, PgPool, postgres::PgConnectOptions};
+use sqlx::{ConnectOptions, Connection, PgConnection, PgPool, postgres::PgConnectOptions};
 
-use crate::{by_hand::OnPool, delay::Delay, measure::Side, ours::Ours};
+use crate::delay::Delay;
 
 /// How many of the messages have been applied before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,25 +16,53 @@ pub(crate) enum Mix {
     Duplicates,
 }
 
+impl Mix {
+    fn is_known(self, i: usize) -> bool {
+        match self {
+            Self::Fresh => false,
+            Self::TenPercent => i.is_multiple_of(10),
+            Self::Duplicates => true,
+        }
+    }
+
+    /// How many of that many have an effect.
+    pub(crate) fn fresh(self, messages: usize) -> usize {
+        (0..messages).filter(|i| !self.is_known(*i)).count()
+    }
+}
+
 /// Ids and payloads.
 pub(crate) type Batch = Vec<(Uuid, Vec<u8>)>;
 
+/// The version of the ids.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ids {
+    V4,
+    V7,
+}
+
 pub(crate) struct Field {
+    name: String,
     options: PgConnectOptions,
     delay: Option<Delay>,
+    ids: Ids,
 }
 
 pub(crate) const CONSUMER: &str = "bench";
 
 impl Field {
-    /// A fresh database on that server.
-    pub(crate) async fn new(url: &str) -> anyhow::Result<Self> {
+    /// A database of its own on that server, without a table.
+    pub(crate) async fn empty(url: &str) -> anyhow::Result<Self> {
         let options: PgConnectOptions = url.parse()?;
         let mut admin = PgConnection::connect_with(&options).await.context("DATABASE_URL cannot be reached")?;
         let name = format!("versus_{}", Uuid::now_v7().simple());
         sqlx::raw_sql(sqlx::AssertSqlSafe(format!("CREATE DATABASE {name}"))).execute(&mut admin).await?;
         admin.close().await?;
-        let field = Self { options: options.database(&name), delay: None };
+        Ok(Self { options: options.database(&name), name, delay: None, ids: Ids::V7 })
+    }
+
+    pub(crate) async fn new(url: &str) -> anyhow::Result<Self> {
+        let field = Self::empty(url).await?;
         let pool = field.pool(1).await?;
         Inbox::new(&pool).migrate().await?;
         let ledger = "CREATE TABLE ledger (message_id uuid NOT NULL, amount_cents bigint NOT NULL)";
@@ -43,11 +71,26 @@ impl Field {
         Ok(field)
     }
 
-    pub(crate) fn with_delay(mut self, round_trip: Duration) -> anyhow::Result<Self> {
-        if !round_trip.is_zero() {
-            self.delay = Some(Delay::to((self.options.get_host().to_owned(), self.options.get_port()), round_trip)?);
-        }
-        Ok(self)
+    /// The figure is there: ten million rows are not to stay.
+    pub(crate) async fn remove(self) -> anyhow::Result<()> {
+        let mut admin = PgConnection::connect_with(&self.options.clone().database("postgres")).await?;
+        let drop = format!("DROP DATABASE {} WITH (FORCE)", self.name);
+        sqlx::raw_sql(sqlx::AssertSqlSafe(drop)).execute(&mut admin).await?;
+        Ok(admin.close().await?)
+    }
+
+    pub(crate) fn with_network(self, round_trip: Duration) -> anyhow::Result<Self> {
+        let delay = Delay::to((self.options.get_host().to_owned(), self.options.get_port()), round_trip)?;
+        Ok(Self { delay: Some(delay), ..self })
+    }
+
+    /// What is sent is counted.
+    pub(crate) fn counted(self) -> anyhow::Result<Self> {
+        self.with_network(Duration::ZERO)
+    }
+
+    pub(crate) fn requests(&self) -> u64 {
+        self.delay.as_ref().map_or(0, Delay::requests)
     }
 
     /// Every flush of the log takes this much longer.
@@ -57,12 +100,33 @@ impl Field {
         self
     }
 
+    pub(crate) const fn with_ids(mut self, ids: Ids) -> Self {
+        self.ids = ids;
+        self
+    }
+
+    pub(crate) const fn ids(&self) -> Ids {
+        self.ids
+    }
+
     pub(crate) fn options(&self) -> PgConnectOptions {
         let options = self.options.clone();
         match &self.delay {
             Some(delay) => options.host(&delay.at.ip().to_string()).port(delay.at.port()),
             None => options,
         }
+    }
+
+    /// Straight to the server.
+    pub(crate) fn server(&self) -> PgConnectOptions {
+        self.options.clone()
+    }
+
+    /// For other programs: only what every client knows.
+    pub(crate) fn url(&self) -> String {
+        let mut url = self.options.to_url_lossy();
+        url.set_query(None);
+        url.to_string()
     }
 
     pub(crate) async fn pool(&self, connections: u32) -> anyhow::Result<PgPool> {
@@ -77,42 +141,25 @@ impl Field {
 
     /// Fresh ids, or such that are in the inbox.
     pub(crate) async fn batch(&self, pool: &PgPool, messages: usize, mix: Mix) -> anyhow::Result<Batch> {
-        let known = |i: usize| match mix {
-            Mix::Fresh => false,
-            Mix::TenPercent => i.is_multiple_of(10),
-            Mix::Duplicates => true,
+        let id = || match self.ids {
+            Ids::V4 => Uuid::new_v4(),
+            Ids::V7 => Uuid::now_v7(),
         };
-        let batch: Batch = (0..messages).map(|_| (Uuid::now_v7(), br#"{"amount_cents":1250}"#.to_vec())).collect();
-        let ids: Vec<Uuid> = batch.iter().enumerate().filter(|(i, _)| known(*i)).map(|(_, (id, _))| *id).collect();
+        let batch: Batch = (0..messages).map(|_| (id(), br#"{"amount_cents":1250}"#.to_vec())).collect();
+        let ids: Vec<Uuid> = batch.iter().enumerate().filter(|(i, _)| mix.is_known(*i)).map(|(_, (id, _))| *id).collect();
         let insert = sqlx::query("INSERT INTO inbox (consumer_name, message_id) SELECT $1, unnest($2::uuid[])").bind(CONSUMER).bind(ids);
         insert.execute(pool).await?;
         Ok(batch)
     }
 
-    /// Round trips a message: fresh, a duplicate, and a fresh one by hand.
-    pub(crate) async fn trips(self) -> anyhow::Result<(f64, f64, f64)> {
-        const MESSAGES: usize = 1_000;
-        let server = (self.options.get_host().to_owned(), self.options.get_port());
-        let field = Self { delay: Some(Delay::to(server, Duration::ZERO)?), ..self };
-        let delay = field.delay.as_ref().context("just made")?;
-        let ours = Ours::new(&field, NonZeroU16::MIN).await?;
-        let mut trips = Vec::new();
-        for mix in [Mix::Fresh, Mix::Duplicates] {
-            ours.run(ours.prepare(50, mix).await?).await?;
-            let batch = ours.prepare(MESSAGES, mix).await?;
-            let before = delay.requests();
-            ours.run(batch).await?;
-            trips.push(delay.requests() - before);
-        }
-        let by_hand = OnPool::new(&field, NonZeroU16::MIN).await?;
-        by_hand.run(by_hand.prepare(50, Mix::Fresh).await?).await?;
-        let batch = by_hand.prepare(MESSAGES, Mix::Fresh).await?;
-        let before = delay.requests();
-        by_hand.run(batch).await?;
-        trips.push(delay.requests() - before);
-        let each: Vec<f64> = trips.into_iter().map(|trips| f64::from(u32::try_from(trips).unwrap_or(u32::MAX)) / MESSAGES as f64).collect();
-        ensure!(each.len() == 3, "three counts");
-        Ok((each[0], each[1], each[2]))
+    /// How many messages have had an effect, each once.
+    pub(crate) async fn effects(&self) -> anyhow::Result<usize> {
+        let mut connection = PgConnection::connect_with(&self.options).await?;
+        let count = sqlx::query_as("SELECT count(*), count(DISTINCT message_id) FROM ledger");
+        let (rows, messages): (i64, i64) = count.fetch_one(&mut connection).await?;
+        connection.close().await?;
+        anyhow::ensure!(rows == messages, "{messages} messages have left {rows} effects");
+        Ok(usize::try_from(rows)?)
     }
 }
 

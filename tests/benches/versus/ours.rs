@@ -9,7 +9,7 @@ use crate::{
     by_hand::{Order, effect},
     feed::Feed,
     field::{Batch, Field, Mix, message},
-    measure::Side,
+    measure::Local,
 };
 
 #[idempotent_consumer(name = "bench", topic = "orders")]
@@ -65,7 +65,11 @@ impl<'f> Ours<'f> {
     }
 }
 
-impl Side for Ours<'_> {
+impl Local for Ours<'_> {
+    fn place(&self) -> &Field {
+        self.field
+    }
+
     async fn prepare(&self, messages: usize, mix: Mix) -> anyhow::Result<Batch> {
         self.field.batch(&self.pool, messages, mix).await
     }
