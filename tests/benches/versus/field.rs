@@ -43,6 +43,8 @@ pub(crate) enum Ids {
 
 pub(crate) struct Field {
     name: String,
+    /// The database of DATABASE_URL, from which this one is made and removed.
+    admin: PgConnectOptions,
     options: PgConnectOptions,
     delay: Option<Delay>,
     ids: Ids,
@@ -53,12 +55,12 @@ pub(crate) const CONSUMER: &str = "bench";
 impl Field {
     /// A database of its own on that server, without a table.
     pub(crate) async fn empty(url: &str) -> anyhow::Result<Self> {
-        let options: PgConnectOptions = url.parse()?;
-        let mut admin = PgConnection::connect_with(&options).await.context("DATABASE_URL cannot be reached")?;
+        let admin: PgConnectOptions = url.parse()?;
+        let mut connection = PgConnection::connect_with(&admin).await.context("DATABASE_URL cannot be reached")?;
         let name = format!("versus_{}", Uuid::now_v7().simple());
-        sqlx::raw_sql(sqlx::AssertSqlSafe(format!("CREATE DATABASE {name}"))).execute(&mut admin).await?;
-        admin.close().await?;
-        Ok(Self { options: options.database(&name), name, delay: None, ids: Ids::V7 })
+        sqlx::raw_sql(sqlx::AssertSqlSafe(format!("CREATE DATABASE {name}"))).execute(&mut connection).await?;
+        connection.close().await?;
+        Ok(Self { options: admin.clone().database(&name), name, admin, delay: None, ids: Ids::V7 })
     }
 
     pub(crate) async fn new(url: &str) -> anyhow::Result<Self> {
@@ -73,10 +75,10 @@ impl Field {
 
     /// The figure is there: ten million rows are not to stay.
     pub(crate) async fn remove(self) -> anyhow::Result<()> {
-        let mut admin = PgConnection::connect_with(&self.options.clone().database("postgres")).await?;
+        let mut connection = PgConnection::connect_with(&self.admin).await?;
         let drop = format!("DROP DATABASE {} WITH (FORCE)", self.name);
-        sqlx::raw_sql(sqlx::AssertSqlSafe(drop)).execute(&mut admin).await?;
-        Ok(admin.close().await?)
+        sqlx::raw_sql(sqlx::AssertSqlSafe(drop)).execute(&mut connection).await?;
+        Ok(connection.close().await?)
     }
 
     pub(crate) fn with_network(self, round_trip: Duration) -> anyhow::Result<Self> {
