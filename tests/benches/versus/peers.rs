@@ -55,13 +55,21 @@ pub(crate) async fn build(options: &Options) -> Vec<Built> {
 async fn cargo_build(key: &str) -> anyhow::Result<PathBuf> {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
     let target = tests.join("../target/peers");
-    let mut cargo = Command::new(env!("CARGO"));
+    // The cargo that runs this, or else the one in PATH; in this folder it is the toolchain of this repository.
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.current_dir(tests);
     cargo.args(["build", "--release", "--locked", "--quiet", "--manifest-path"]);
     cargo.arg(tests.join(format!("benches/peers/{key}/Cargo.toml"))).arg("--target-dir").arg(&target);
     // obix checks its statements when it is compiled: against what it was published with, not against an empty database.
     cargo.env("SQLX_OFFLINE", "true").env_remove("DATABASE_URL");
-    // What cargo set for this benchmark is not meant for another package.
-    cargo.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS").kill_on_drop(true);
+    // What cargo has set for this benchmark is not meant for another package: ring, for one, would be built anew.
+    for (name, _) in std::env::vars_os() {
+        let name = name.to_string_lossy();
+        if name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") {
+            cargo.env_remove(&*name);
+        }
+    }
+    cargo.kill_on_drop(true);
     ensure!(cargo.status().await.context("cargo")?.success(), "it does not build");
     Ok(target.join("release").join(format!("peer-{key}")))
 }
