@@ -63,7 +63,7 @@ const LINES: &[Line] = &[
     Line { key: "dup_100", about: "One worker, all are duplicates", mix: Mix::Duplicates, ..ONE },
     Line { key: "flush2ms", about: "One worker, a flush takes 2 ms more", ..FLUSH },
     Line { key: "grouped_flush2ms", about: "One worker, group = 100, a flush takes 2 ms more", way: Way::Grouped, ..FLUSH },
-    Line { key: "batch_flush2ms", about: "One worker, batch = 500, a flush takes 2 ms more", way: Way::Batch, messages: 1_200, ..FLUSH },
+    Line { key: "batch_flush2ms", about: "One worker, batch = 500, a flush takes 2 ms more", way: Way::Batch, messages: 1_000, ..FLUSH },
     Line { key: "before_ack_flush2ms", about: "One worker, Durability::BeforeAck, a flush takes 2 ms more", way: Way::BeforeAck, ..FLUSH },
     Line {
         key: "before_ack_flush2ms_four",
