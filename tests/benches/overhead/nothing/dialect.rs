@@ -19,9 +19,7 @@ impl Dialect for Nothing {
     type Seal = ();
     type Mark = ();
 
-    const COMMIT_GUARDS: bool = true;
     const WORKERS: Option<NonZeroU16> = None;
-    const GROUPS: bool = false;
     const FLUSHES: bool = false;
 
     fn sql(_options: &Options) {}
