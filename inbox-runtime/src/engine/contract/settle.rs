@@ -22,6 +22,10 @@ impl<H> Settle<H> {
         Self { handle, lease, verdict }
     }
 
+    pub(in crate::engine) const fn gives_back(&self) -> bool {
+        matches!(self.verdict, Verdict::Retry { .. })
+    }
+
     /// For adapters: what to tell, and about which delivery.
     pub fn into_parts(self) -> (H, Verdict) {
         (self.handle, self.verdict)

@@ -81,9 +81,12 @@ impl<'r, DB: InboxDatabase, B: Broker> Serving<'r, DB, B> {
         let (mut receiving, mut settling): (Option<Receiving<'r, B>>, Option<Settling<'r>>) = (None, None);
         let mut ticks = self.from.terms().lease.map(ticks);
         loop {
-            if settling.is_none() && !self.to_settle.is_empty() {
+            if settling.is_none()
+                && let due = self.due(receiving.is_some())
+                && !due.is_empty()
+            {
                 point("before_ack");
-                settling = Some(Box::pin(settle(self.from, std::mem::take(&mut self.to_settle), LIMIT)));
+                settling = Some(Box::pin(settle(self.from, due, LIMIT)));
             }
             if receiving.is_none() && !self.stopping {
                 receiving = self
@@ -117,6 +120,15 @@ impl<'r, DB: InboxDatabase, B: Broker> Serving<'r, DB, B> {
                     received.into_iter().for_each(|delivery| self.admit(delivery));
                 }
             }
+        }
+    }
+
+    /// What to tell the broker now. At a stop what is given back waits for the last `receive`, which would bring it again.
+    fn due(&mut self, receiving: bool) -> Vec<Settle<Handle<B>>> {
+        if self.stopping && receiving {
+            self.to_settle.extract_if(.., |settle| !settle.gives_back()).collect()
+        } else {
+            std::mem::take(&mut self.to_settle)
         }
     }
 
