@@ -57,13 +57,16 @@ pub(super) async fn claimed(
         return Ok(Claimed::Fresh(mark(of(place.insert).next().ok_or(sqlx::Error::RowNotFound)?)?));
     }
     let again;
-    let row = if inserted > 0 {
-        // Applied under another of its names. What was claimed here is taken back, and was read as if it were the row that stood there.
-        raw_sql("ROLLBACK AND CHAIN").execute(&mut *conn).await?;
-        again = raw_sql(sql.recorded(claim)).fetch_optional(conn).await?;
-        again.as_ref()
-    } else {
-        of(place.recorded).next()
+    let row = match place.recorded {
+        Some(recorded) if inserted == 0 => of(recorded).next(),
+        _ => {
+            if inserted > 0 {
+                // Applied under another of its names. What was claimed here is taken back, and was read as if it were the row that stood there.
+                raw_sql("ROLLBACK AND CHAIN").execute(&mut *conn).await?;
+            }
+            again = raw_sql(sql.recorded(claim)).fetch_optional(conn).await?;
+            again.as_ref()
+        }
     };
     // Gone meanwhile: purged between two statements. It was applied.
     let Some(row) = row else { return Ok(Claimed::Duplicate(Recorded::default())) };

@@ -95,7 +95,7 @@ impl Dialect for Postgres {
             raw_sql("SELECT reset_val FROM pg_catalog.pg_settings WHERE name = 'lock_timeout'").fetch_one(conn).await?.try_get(0)
         };
         match raw_sql(sql.prepare.clone()).execute(&mut *conn).await {
-            Ok(_) => Ok(PgKept { prepared: Some(Prepared { lock_timeout: lock_timeout(conn).await? }) }),
+            Ok(_) => Ok(PgKept { prepared: Some(Prepared::new(lock_timeout(conn).await?)) }),
             // Somebody else's session, as it seems: a proxy gives each transaction the next one that is free.
             Err(e) if code(&e) == Some("42P05") => {
                 sql.go_plain();
@@ -136,7 +136,13 @@ impl Dialect for Postgres {
         let claimed = match (next, error) {
             (None, _) => None,
             (Some(_), Some(error)) => Some(Err(error)),
-            (Some(next), None) => Some(claimed(conn, sql, &next.claim, &rows, parts.claim).await),
+            (Some(next), None) => {
+                let claimed = claimed(conn, sql, &next.claim, &rows, parts.claim).await;
+                if let (Some(prepared), Ok(claimed)) = (&kept.prepared, &claimed) {
+                    prepared.met(matches!(claimed, Claimed::Duplicate(_)));
+                }
+                Some(claimed)
+            }
         };
         Trip { ended: Ended::Done, open: claimed.is_some(), claimed, broken }
     }
