@@ -47,7 +47,7 @@ fn facts(args: Args, errors: &mut Errors) -> (Option<Facts>, Option<TokenStream>
     if let Some(linger) = args.linger.get().filter(|_| !args.batch.is_given()) {
         errors.at(linger, "`linger` is how long a message waits for its batch to fill: it needs `batch`");
     }
-    let linger = args.linger.into_value().and_then(|text| duration("linger", &text, errors));
+    let linger = args.linger.into_value().and_then(|text| linger(&text, errors));
     let group = args.group.into_value().and_then(|number| many("group", 1_000, &number, errors));
     let batch = args.batch.into_value().and_then(|number| many("batch", 5_000, &number, errors));
     let krate = args.krate.into_value().and_then(|path| check_crate(path, errors));
@@ -134,6 +134,15 @@ fn duration(key: &str, literal: &LitStr, errors: &mut Errors) -> Option<Duration
         Some(_) => {}
     }
     duration
+}
+
+fn linger(literal: &LitStr, errors: &mut Errors) -> Option<Duration> {
+    const LONGEST: Duration = Duration::from_secs(60);
+    let linger = duration("linger", literal, errors)?;
+    if linger > LONGEST {
+        errors.at(literal, "`linger` can be at most `1m`: a worker does nothing else meanwhile");
+    }
+    Some(linger)
 }
 
 fn many(key: &str, most: u16, literal: &LitInt, errors: &mut Errors) -> Option<u16> {

@@ -99,6 +99,8 @@ fn other_values_say_what_to_write() {
     let linger = "`linger` is how long a message waits for its batch to fill: it needs `batch`";
     assert_eq!(arguments(r#"name = "a", linger = "20ms""#), [linger]);
     assert_eq!(errors(r#"name = "a", batch = 5, linger = "0ms""#, BATCH), ["`linger` cannot be zero"]);
+    let longest = "`linger` can be at most `1m`: a worker does nothing else meanwhile";
+    assert_eq!(errors(r#"name = "a", batch = 5, linger = "2m""#, BATCH), [longest]);
     for both in ["group = 5, batch = 5", "batch = 5, group = 5"] {
         assert_eq!(errors(&format!("name = \"a\", {both}"), BATCH), ["`group` and `batch` cannot both be given"], "{both}");
     }
