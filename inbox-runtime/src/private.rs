@@ -21,7 +21,9 @@ pub use crate::engine::heart::{
 pub use crate::{
     engine::{
         contract::{
-            database::{Claim, Claimed, ClaimedMany, CommitGuard, DeadLetterRow, Dialect, Guarded, InboxDatabase, Recorded, SqlFault},
+            database::{
+                Claim, Claimed, ClaimedMany, CommitGuard, DeadLetterRow, Dialect, Flushes, Guarded, InboxDatabase, Recorded, SqlFault,
+            },
             trip::{End, Ended, Level, Next, Trip},
         },
         heart::{

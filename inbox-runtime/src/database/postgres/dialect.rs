@@ -18,7 +18,9 @@ use super::{
 };
 use crate::{
     engine::contract::{
-        database::{Claim, Claimed, ClaimedMany, CommitGuard, DeadLetterRow, Dialect, Guarded, InboxDatabase, MigrateError, SqlFault},
+        database::{
+            Claim, Claimed, ClaimedMany, CommitGuard, DeadLetterRow, Dialect, Flushes, Guarded, InboxDatabase, MigrateError, SqlFault,
+        },
         trip::{End, Ended, Next, Trip},
     },
     vocabulary::{
@@ -166,7 +168,7 @@ impl Dialect for Postgres {
         if fresh.is_empty() { Ok(None) } else { Ok(Some((mark(&marked)?, fresh))) }
     }
 
-    const FLUSHES: bool = true;
+    const FLUSHES: Flushes = Flushes::Aside;
 
     async fn seal(conn: &mut PgConnection, sql: &PgSql) -> Result<(), sqlx::Error> {
         if sql.is_plain() {

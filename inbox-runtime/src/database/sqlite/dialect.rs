@@ -11,10 +11,17 @@ use std::{
 use sqlx::{Connection, Pool, Row, SqlSafeStr, SqlStr, Sqlite, SqliteConnection, pool::PoolConnection, query, raw_sql};
 use uuid::Uuid;
 
-use super::{migrate, sql::SqliteSql, verify};
+use super::{
+    flush::{self, SqliteSeal},
+    migrate,
+    sql::SqliteSql,
+    verify,
+};
 use crate::{
     engine::contract::{
-        database::{Claim, Claimed, ClaimedMany, DeadLetterRow, Dialect, Guarded, InboxDatabase, MigrateError, Recorded, SqlFault},
+        database::{
+            Claim, Claimed, ClaimedMany, DeadLetterRow, Dialect, Flushes, Guarded, InboxDatabase, MigrateError, Recorded, SqlFault,
+        },
         trip::{End, Ended, Next, Trip},
     },
     vocabulary::{
@@ -45,7 +52,7 @@ impl Dialect for Sqlite {
     type Sql = SqliteSql;
     type Watch = SqliteWatch;
     type Kept = ();
-    type Seal = ();
+    type Seal = SqliteSeal;
     type Mark = SqliteMark;
 
     fn sql(options: &Options) -> SqliteSql {
@@ -71,8 +78,8 @@ impl Dialect for Sqlite {
         if claimed.len() == claim.names.len() {
             return Ok(Claimed::Fresh(mark(conn, claim.name, claim.id).await?));
         }
-        // One writer, and its commits are flushed before another can begin.
-        let mut recorded = Recorded { durable: true, ..Recorded::default() };
+        // One writer, whose commits are flushed before another can begin, unless it has said that they are not.
+        let mut recorded = Recorded { durable: !flush::is_announced(conn, sql).await?, ..Recorded::default() };
         // A name that was free was claimed just now, and is rolled back: its row says nothing.
         for name in claim.names.iter().filter(|name| !claimed.iter().any(|claimed| claimed == *name)) {
             let row = query(sql.recorded.clone()).bind(name).bind(claim.id).fetch_optional(&mut *conn).await?;
@@ -101,8 +108,9 @@ impl Dialect for Sqlite {
     ) -> Trip<SqliteMark> {
         let end_sql = match end {
             End::Nothing => None,
-            End::Rollback | End::Barrier => Some("ROLLBACK"),
-            End::Commit { .. } => Some("COMMIT"),
+            End::Rollback => Some("ROLLBACK".into_sql_str()),
+            End::Barrier => Some(sql.commit_barrier.clone()),
+            End::Commit { .. } => Some("COMMIT".into_sql_str()),
         };
         if let End::Commit { mark, .. } = end {
             match prove(conn, sql, mark, false).await {
@@ -152,19 +160,18 @@ impl Dialect for Sqlite {
         Ok(Some((mark(conn, name, one).await?, fresh)))
     }
 
-    /// Not yet: every commit waits.
-    const FLUSHES: bool = false;
+    const FLUSHES: Flushes = Flushes::Between;
 
-    async fn seal(_conn: &mut SqliteConnection, _sql: &SqliteSql) -> Result<(), sqlx::Error> {
-        Ok(())
+    async fn seal(conn: &mut SqliteConnection, sql: &SqliteSql) -> Result<SqliteSeal, sqlx::Error> {
+        flush::seal(conn, sql).await
     }
 
-    async fn flush(_conn: &mut SqliteConnection, _sql: &SqliteSql, _seal: &()) -> Result<(), sqlx::Error> {
-        Ok(())
+    async fn flush(conn: &mut SqliteConnection, sql: &SqliteSql, _seal: &SqliteSeal) -> Result<(), sqlx::Error> {
+        flush::flush(conn, sql).await
     }
 
-    async fn unseal(_conn: &mut SqliteConnection, _sql: &SqliteSql, _seal: &()) -> Result<(), sqlx::Error> {
-        Ok(())
+    async fn unseal(conn: &mut SqliteConnection, _sql: &SqliteSql, seal: &SqliteSeal) -> Result<(), sqlx::Error> {
+        flush::unseal(conn, seal).await
     }
 
     async fn cut(_pool: &Pool<Self>, watch: &SqliteWatch, _mark: &SqliteMark) -> Result<(), BoxError> {
@@ -197,8 +204,8 @@ impl Dialect for Sqlite {
         Ok(recorded)
     }
 
-    async fn barrier(_conn: &mut SqliteConnection, _sql: &SqliteSql) -> Result<(), sqlx::Error> {
-        Ok(())
+    async fn barrier(conn: &mut SqliteConnection, sql: &SqliteSql) -> Result<(), sqlx::Error> {
+        raw_sql(sql.barrier.clone()).execute(conn).await.map(drop)
     }
 
     async fn release(conn: &mut SqliteConnection, _sql: &SqliteSql, _kept: &()) -> Result<(), sqlx::Error> {

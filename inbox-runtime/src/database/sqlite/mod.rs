@@ -1,6 +1,7 @@
 //! SQLite, as sqlx bundles it.
 
 mod dialect;
+mod flush;
 mod migrate;
 pub mod pool;
 mod sql;

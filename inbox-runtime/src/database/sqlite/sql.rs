@@ -14,7 +14,16 @@ pub struct SqliteSql {
     pub(super) recorded: SqlStr,
     pub(super) reply: SqlStr,
     pub(super) dead_letter: SqlStr,
+    /// Within a transaction: what makes its commit a write, and says that commits may not be on disk yet.
+    pub(super) barrier: SqlStr,
+    pub(super) commit_barrier: SqlStr,
+    /// A commit that waits, after which others do not.
+    pub(super) flush: SqlStr,
+    pub(super) announced: SqlStr,
 }
+
+/// The row that says that commits may not be on disk yet. No message has this id.
+const ANNOUNCEMENT: &str = "consumer_name = 'inbox.before_ack' AND message_id = zeroblob(16)";
 
 fn constant(sql: String) -> SqlStr {
     AssertSqlSafe(sql).into_sql_str()
@@ -25,7 +34,19 @@ impl SqliteSql {
         let prefix = options.tables.prefix();
         let table = format!("{prefix}inbox");
         let (inbox, letters) = (format!("main.\"{table}\""), format!("main.\"{prefix}inbox_dead_letter\""));
+        // A commit that wrote nothing would sync nothing. Whoever removes old rows leaves it.
+        let barrier = format!(
+            "INSERT INTO {inbox} (consumer_name, message_id, processed_at, payload_hash) \
+             VALUES ('inbox.before_ack', zeroblob(16), '9999-12-31T23:59:59.999Z', 1) \
+             ON CONFLICT (consumer_name, message_id) DO UPDATE SET payload_hash = payload_hash + 1"
+        );
         Self {
+            commit_barrier: constant(format!("{barrier}; COMMIT")),
+            flush: constant(format!(
+                "PRAGMA main.synchronous = FULL; BEGIN IMMEDIATE; {barrier}; COMMIT; PRAGMA main.synchronous = NORMAL"
+            )),
+            announced: constant(format!("SELECT EXISTS (SELECT 1 FROM {inbox} WHERE {ANNOUNCEMENT})")),
+            barrier: constant(barrier),
             insert: format!("INSERT INTO {inbox} (consumer_name, message_id, payload_hash) VALUES "),
             recorded: constant(format!("SELECT reply, payload_hash FROM {inbox} WHERE consumer_name = ?1 AND message_id = ?2")),
             reply: constant(format!("UPDATE {inbox} SET reply = ?1 WHERE consumer_name = ?2 AND message_id = ?3")),

@@ -67,16 +67,16 @@ pub trait Dialect: Database {
         wait: Duration,
     ) -> impl Future<Output = Result<Option<ClaimedMany<Self::Mark>>, sqlx::Error>> + Send;
 
-    /// Whether one commit that waits for the disk makes those before it durable as well.
-    const FLUSHES: bool;
+    /// Where one commit that waits for the disk, and makes those before it durable as well, is made.
+    const FLUSHES: Flushes;
 
-    /// Marks a session, so that it is known again: behind a proxy another may answer.
+    /// Makes a session ready to flush, and known again: behind a proxy another may answer.
     fn seal(conn: &mut Self::Connection, sql: &Self::Sql) -> impl Future<Output = Result<Self::Seal, sqlx::Error>> + Send;
 
     /// A commit that waits for the disk, in the sealed session and no other.
     fn flush(conn: &mut Self::Connection, sql: &Self::Sql, seal: &Self::Seal) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
 
-    /// Takes the mark off.
+    /// The session as it was.
     fn unseal(conn: &mut Self::Connection, sql: &Self::Sql, seal: &Self::Seal) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
 
     /// Stops what the body has running on the server. The body's future is gone already; the connection is still ours.
@@ -136,6 +136,16 @@ pub trait Dialect: Database {
 #[doc(hidden)]
 pub trait CommitGuard: Dialect {
     fn install_commit_guard(pool: &Pool<Self>, options: &Options) -> impl Future<Output = Result<(), MigrateError>> + Send;
+}
+
+/// Which session makes a commit that covers those before it.
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flushes {
+    /// One next to the workers', for all of them.
+    Aside,
+    /// The worker's own, between its transactions: there is one writer.
+    Between,
 }
 
 /// What to claim, and for whom.

@@ -144,7 +144,10 @@ pub(crate) async fn process<DB: InboxDatabase, W: Work<DB>>(
                 let queue = Queue::default();
                 queue.push(job);
                 queue.close();
-                tokio::spawn(super::kept::worker::worker(inbox.clone(), std::sync::Arc::new(queue), None).in_current_span());
+                tokio::spawn(
+                    super::kept::worker::worker(inbox.clone(), std::sync::Arc::new(queue), super::kept::between::Disk::Commit)
+                        .in_current_span(),
+                );
             }
             None => drop(tokio::spawn(Box::pin(drive(inbox.clone(), job)).in_current_span())),
         }

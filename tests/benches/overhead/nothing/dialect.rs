@@ -3,7 +3,9 @@
 use std::{num::NonZeroU16, time::Duration};
 
 use inbox_runtime::{
-    __private::{Claim, Claimed, ClaimedMany, DeadLetterRow, Dialect, End, Ended, Guarded, Isolation, Next, Options, SqlFault, Trip},
+    __private::{
+        Claim, Claimed, ClaimedMany, DeadLetterRow, Dialect, End, Ended, Flushes, Guarded, Isolation, Next, Options, SqlFault, Trip,
+    },
     InboxDatabase, MigrateError,
 };
 use sqlx::{Error, Pool, SqlSafeStr, SqlStr, pool::PoolConnection};
@@ -20,7 +22,7 @@ impl Dialect for Nothing {
     type Mark = ();
 
     const WORKERS: Option<NonZeroU16> = None;
-    const FLUSHES: bool = false;
+    const FLUSHES: Flushes = Flushes::Between;
 
     fn sql(_options: &Options) {}
 

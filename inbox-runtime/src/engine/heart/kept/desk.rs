@@ -12,7 +12,8 @@ use super::{
         left_out::is_durable,
         process::{Finished, Processed, Work},
     },
-    flusher::{Epoch, Flusher, Unflushed},
+    between::DiskAt,
+    flusher::Epoch,
     queue::Queue,
     session::Session,
 };
@@ -36,8 +37,8 @@ pub(super) struct Desk<'d, 'c, DB: InboxDatabase, W: Work<DB>> {
     pub(super) session: Session<'c, DB>,
     pub(super) at_hand: &'d mut VecDeque<Job<DB, W>>,
     pub(super) queue: &'d Queue<Job<DB, W>>,
-    /// Where commits do not wait for the disk: who does.
-    pub(super) flusher: Option<&'d Flusher<DB, W>>,
+    /// Who waits for it.
+    pub(super) disk: DiskAt<'d, DB, W>,
     /// Before the next attempt of what is at hand.
     pub(super) pause: &'d mut Duration,
 }
@@ -59,8 +60,18 @@ pub(super) struct Met<DB: InboxDatabase, W: Work<DB>> {
 pub(super) type Turned<DB, W> = (bool, Option<Pending<DB, W>>);
 
 impl<DB: InboxDatabase, W: Work<DB>> Desk<'_, '_, DB, W> {
-    /// Whether the connection is whole.
+    /// Whether the connection is whole, and given back as it was.
     pub(super) async fn work(mut self) -> bool {
+        self.work_off().await && self.rest().await && self.session.end().await
+    }
+
+    /// Nothing is open, and nothing waits for the disk. Whether the session is whole.
+    async fn rest(&mut self) -> bool {
+        self.session.rest().await && self.disk.flush(&mut self.session, self.at_hand).await
+    }
+
+    /// Until it is time to give the session back; whether it is whole.
+    async fn work_off(&mut self) -> bool {
         let retire = retirement(self.session.inbox);
         // Fused: it is asked again after it has said so.
         let mut retire = std::pin::pin!(retire.fuse());
@@ -70,15 +81,19 @@ impl<DB: InboxDatabase, W: Work<DB>> Desk<'_, '_, DB, W> {
             // Also under load: a pool that closes waits for it.
             retires |= retire.as_mut().now_or_never().is_some();
             if retires && pending.is_none() {
-                return self.session.end().await;
+                return true;
             }
-            let next = if retires || pending.is_some() && !self.pause.is_zero() {
+            let due = self.disk.is_due();
+            if due && pending.is_none() && !self.rest().await {
+                return false;
+            }
+            let next = if pending.is_some() && (retires || due || !self.pause.is_zero()) {
                 // What is open is ended first; the pause is for what is at hand.
                 None
             } else if let Some(job) = self.at_hand.pop_front() {
                 let pause = std::mem::take(self.pause);
                 if !pause.is_zero() {
-                    if !self.session.rest().await {
+                    if !self.rest().await {
                         self.at_hand.push_front(job);
                         return false;
                     }
@@ -90,17 +105,21 @@ impl<DB: InboxDatabase, W: Work<DB>> Desk<'_, '_, DB, W> {
             } else if pending.is_some() {
                 None
             } else {
-                if !self.session.rest().await {
+                if !self.rest().await {
                     return false;
+                }
+                if !self.at_hand.is_empty() {
+                    // Not flushed.
+                    continue;
                 }
                 tokio::select! {
                     biased;
-                    () = &mut retire => return self.session.end().await,
+                    () = &mut retire => return true,
                     job = self.queue.pop() => match job {
                         Some(job) => Some(job),
-                        None => return self.session.end().await,
+                        None => return true,
                     },
-                    () = sleep(if is_lone(self.session.inbox.pool()) { Duration::ZERO } else { IDLE }) => return self.session.end().await,
+                    () = sleep(if is_lone(self.session.inbox.pool()) { Duration::ZERO } else { IDLE }) => return true,
                 }
             };
             let next =
@@ -114,7 +133,7 @@ impl<DB: InboxDatabase, W: Work<DB>> Desk<'_, '_, DB, W> {
                     Some(pending) => self.turn(Some(pending), None).await.0,
                     None => true,
                 };
-                if !ended || !self.session.rest().await {
+                if !ended || !self.rest().await {
                     self.at_hand.extend(jobs);
                     return false;
                 }
@@ -136,7 +155,7 @@ impl<DB: InboxDatabase, W: Work<DB>> Desk<'_, '_, DB, W> {
         let longest = self.session.inbox.shared.options.claim_wait;
         let wait = if pending.is_some() { FUSED_WAIT.min(longest) } else { longest };
         // Asked before the commit and before the look at a duplicate.
-        let since = self.flusher.and_then(Flusher::epoch);
+        let since = self.disk.covers();
         let level = if since.is_some() { Level::Later } else { Level::Durable };
         let end = pending.as_ref().map(|pending| match pending {
             Pending::Commit { mark, jobs } => {
@@ -259,9 +278,8 @@ impl<DB: InboxDatabase, W: Work<DB>> Desk<'_, '_, DB, W> {
 
     /// Told now, if its commit has waited for the disk.
     pub(super) fn once_flushed(&mut self, job: Job<DB, W>, processed: Processed<W::Value>, since: Option<Epoch>) {
-        match (self.flusher, since) {
-            (Some(flusher), Some(since)) => flusher.leave(Unflushed { job, processed, since }),
-            _ => self.finish(job, Ok(processed)),
+        if let Some((job, processed)) = self.disk.leave(job, processed, since) {
+            self.finish(job, Ok(processed));
         }
     }
 

@@ -40,6 +40,11 @@ const REOPEN: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_s
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Epoch(u64);
 
+impl Epoch {
+    /// Of a worker that flushes for itself.
+    pub(super) const OWN: Self = Self(0);
+}
+
 /// Committed, or seen committed, and perhaps not on disk yet.
 pub(super) struct Unflushed<DB: InboxDatabase, W: Work<DB>> {
     pub(super) job: Job<DB, W>,
@@ -174,11 +179,15 @@ impl<DB: InboxDatabase, W: Work<DB>> Flushing<DB, W> {
         }
     }
 
-    /// It may be there or not: its next claim finds out.
     fn again(&self, unflushed: Unflushed<DB, W>, why: &str) {
-        let unknown = ProcessError::Unknown(sqlx::Error::Protocol(format!("not known to be on disk: {why}")));
-        if let Some((job, _pause)) = unflushed.job.judge(Err(unknown)) {
+        if let Some(job) = not_on_disk(unflushed.job, why) {
             self.queue.push(job);
         }
     }
+}
+
+/// It may be there or not: its next claim finds out.
+pub(super) fn not_on_disk<DB: InboxDatabase, W: Work<DB>>(job: Job<DB, W>, why: &str) -> Option<Job<DB, W>> {
+    let unknown = ProcessError::Unknown(sqlx::Error::Protocol(format!("not known to be on disk: {why}")));
+    job.judge(Err(unknown)).map(|(job, _pause)| job)
 }

@@ -11,8 +11,8 @@ use super::{
         job::Job,
         process::Work,
     },
+    between::{Between, Disk, DiskOf},
     desk::Desk,
-    flusher::Flusher,
     queue::Queue,
     session::Session,
 };
@@ -27,17 +27,13 @@ const REOPEN: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_s
 /// Works off a queue until it is closed and empty, on a session of its own.
 ///
 /// What a body leaves to be dropped is dropped here, and may panic: then its message is given up, which its caller is told, and the worker goes on.
-pub(crate) async fn worker<DB: InboxDatabase, W: Work<DB>>(
-    inbox: Inbox<DB>,
-    queue: Arc<Queue<Job<DB, W>>>,
-    flusher: Option<Flusher<DB, W>>,
-) {
-    while AssertUnwindSafe(work_off(&inbox, &queue, flusher.as_ref())).catch_unwind().await.is_err() {
+pub(crate) async fn worker<DB: InboxDatabase, W: Work<DB>>(inbox: Inbox<DB>, queue: Arc<Queue<Job<DB, W>>>, disk: DiskOf<DB, W>) {
+    while AssertUnwindSafe(work_off(&inbox, &queue, &disk)).catch_unwind().await.is_err() {
         tracing::error!("a worker panicked and starts again");
     }
 }
 
-async fn work_off<DB: InboxDatabase, W: Work<DB>>(inbox: &Inbox<DB>, queue: &Queue<Job<DB, W>>, flusher: Option<&Flusher<DB, W>>) {
+async fn work_off<DB: InboxDatabase, W: Work<DB>>(inbox: &Inbox<DB>, queue: &Queue<Job<DB, W>>, disk: &DiskOf<DB, W>) {
     let mut at_hand = VecDeque::new();
     let (mut failed, mut pause): (u32, Duration) = (0, Duration::ZERO);
     loop {
@@ -50,7 +46,7 @@ async fn work_off<DB: InboxDatabase, W: Work<DB>>(inbox: &Inbox<DB>, queue: &Que
         match inbox.pool().acquire().await {
             Ok(conn) => {
                 failed = 0;
-                serve(inbox, conn, &mut at_hand, &mut pause, queue, flusher).await;
+                serve(inbox, conn, &mut at_hand, &mut pause, queue, disk).await;
             }
             Err(error) => {
                 failed = failed.saturating_add(1);
@@ -75,13 +71,25 @@ async fn serve<DB: InboxDatabase, W: Work<DB>>(
     at_hand: &mut VecDeque<Job<DB, W>>,
     pause: &mut Duration,
     queue: &Queue<Job<DB, W>>,
-    flusher: Option<&Flusher<DB, W>>,
+    disk: &DiskOf<DB, W>,
 ) {
     // Where a panic comes between, nobody else is to have it.
     conn.close_on_drop();
     let open = Counted::new();
-    let whole = match Session::begin(inbox, &mut conn).await {
-        Ok(session) => Desk { session, at_hand, queue, flusher, pause }.work().await,
+    let mut between = None;
+    if matches!(disk, Disk::Between(())) {
+        match Between::begin(inbox, &mut conn).await {
+            Ok(ready) => between = Some(ready),
+            Err(error) => tracing::warn!(%error, "a worker cannot flush; each of its commits waits for the disk"),
+        }
+    }
+    let disk = match (disk, &mut between) {
+        (Disk::Aside(flusher), _) => Disk::Aside(flusher),
+        (_, Some(between)) => Disk::Between(between),
+        _ => Disk::Commit,
+    };
+    let mut whole = match Session::begin(inbox, &mut conn).await {
+        Ok(session) => Desk { session, at_hand, queue, disk, pause }.work().await,
         Err(error) => {
             tracing::warn!(%error, "a worker could not begin on its connection");
             if let Some((job, longer)) = at_hand.pop_front().and_then(|job| job.judge(Err(ProcessError::Database(error)))) {
@@ -91,6 +99,9 @@ async fn serve<DB: InboxDatabase, W: Work<DB>>(
             false
         }
     };
+    if let Some(between) = between {
+        whole = between.end(inbox, &mut conn, whole, at_hand).await;
+    }
     drop(open);
     if !whole {
         metrics::counter!("inbox_worker_sessions_lost_total").increment(1);

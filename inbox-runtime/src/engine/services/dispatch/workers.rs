@@ -5,11 +5,11 @@ use tracing::Instrument;
 
 use super::call::Call;
 use crate::engine::{
-    contract::database::InboxDatabase,
+    contract::database::{Flushes, InboxDatabase},
     heart::{
         inbox::Inbox,
         job::Job,
-        kept::{flusher::Flusher, queue::Queue, worker::worker},
+        kept::{between::Disk, flusher::Flusher, queue::Queue, worker::worker},
         known::Kept,
     },
 };
@@ -29,7 +29,8 @@ impl<DB: InboxDatabase> Workers<DB> {
     /// As many as are of use and leave the pool one connection for all else; `None` where that is none at all.
     pub(in crate::engine::services) fn start(inbox: &Inbox<DB>, wanted: NonZeroU16, durability: Durability) -> Option<Self> {
         let useful = DB::WORKERS.map_or(wanted, |most| most.min(wanted));
-        let flushes = durability == Durability::BeforeAck && DB::FLUSHES;
+        let later = durability == Durability::BeforeAck;
+        let flushes = later && DB::FLUSHES == Flushes::Aside;
         let kept = Kept::of(inbox.pool(), u32::from(useful.get()) + u32::from(flushes));
         // A flusher without a worker is of no use.
         let flushes = flushes && kept.count() > 1;
@@ -39,12 +40,16 @@ impl<DB: InboxDatabase> Workers<DB> {
         }
         let jobs = Arc::<Jobs<DB>>::default();
         let mut tasks = Vec::new();
-        let flusher = flushes.then(|| {
+        let disk = if flushes {
             let (flusher, task) = Flusher::new(inbox, &jobs);
             tasks.push(tokio::spawn(task.in_current_span()));
-            flusher
-        });
-        let start = |_| tokio::spawn(worker(inbox.clone(), Arc::clone(&jobs), flusher.clone()).in_current_span());
+            Disk::Aside(flusher)
+        } else if later && DB::FLUSHES == Flushes::Between {
+            Disk::Between(())
+        } else {
+            Disk::Commit
+        };
+        let start = |_| tokio::spawn(worker(inbox.clone(), Arc::clone(&jobs), disk.clone()).in_current_span());
         tasks.extend((0..count).map(start));
         if count == 0 { None } else { Some(Self { jobs, tasks, _kept: kept }) }
     }

@@ -92,7 +92,7 @@ impl<DB: InboxDatabase, B: Broker> Runner<DB, B> {
         self
     }
 
-    /// When commits have to be on disk. Default: [`Durability::Commit`]. [`Durability::BeforeAck`] keeps one more connection of the pool.
+    /// When commits have to be on disk. Default: [`Durability::Commit`]. [`Durability::BeforeAck`] keeps one more connection of a PostgreSQL pool.
     pub const fn durability(mut self, durability: Durability) -> Self {
         self.durability = durability;
         self
