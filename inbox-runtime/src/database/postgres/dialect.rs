@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::{
     answers::{Heard, aborted, claimed, code, database_error, ended, mark, unchanged},
-    commit_guard, migrate,
+    commit_guard, flush, migrate,
     sql::{PgSql, Place, Prepared},
     verify,
 };
@@ -171,22 +171,15 @@ impl Dialect for Postgres {
     const FLUSHES: Flushes = Flushes::Aside;
 
     async fn seal(conn: &mut PgConnection, sql: &PgSql) -> Result<(), sqlx::Error> {
-        if sql.is_plain() {
-            return Err(sqlx::Error::Configuration("`Durability::BeforeAck` needs sessions of its own, not those of a proxy".into()));
-        }
-        raw_sql(sql.seal.clone()).execute(conn).await.map(drop)
+        flush::seal(conn, sql).await
     }
 
     async fn flush(conn: &mut PgConnection, sql: &PgSql, _seal: &()) -> Result<(), sqlx::Error> {
-        let flushed = raw_sql(sql.flush.clone()).execute(conn).await.map(drop);
-        if flushed.as_ref().err().and_then(code) == Some("26000") {
-            sql.go_plain();
-        }
-        flushed
+        flush::flush(conn, sql).await
     }
 
     async fn unseal(conn: &mut PgConnection, sql: &PgSql, _seal: &()) -> Result<(), sqlx::Error> {
-        raw_sql(sql.unseal.clone()).execute(conn).await.map(drop)
+        flush::unseal(conn, sql).await
     }
 
     async fn cut(pool: &Pool<Self>, _watch: &(), mark: &PgMark) -> Result<(), BoxError> {

@@ -3,6 +3,7 @@
 mod answers;
 mod commit_guard;
 mod dialect;
+mod flush;
 mod migrate;
 pub mod pool;
 mod sql;
