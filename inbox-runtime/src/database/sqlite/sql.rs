@@ -14,10 +14,10 @@ pub struct SqliteSql {
     pub(super) recorded: SqlStr,
     pub(super) reply: SqlStr,
     pub(super) dead_letter: SqlStr,
-    /// Within a transaction: what makes its commit a write, and says that commits may not be on disk yet.
+    /// Within a transaction: makes its commit a write, where commits may not be on disk yet.
     pub(super) barrier: SqlStr,
     pub(super) commit_barrier: SqlStr,
-    /// A commit that waits, after which others do not.
+    /// A commit that waits, and says that those after it do not.
     pub(super) flush: SqlStr,
     pub(super) announced: SqlStr,
 }
@@ -34,8 +34,10 @@ impl SqliteSql {
         let prefix = options.tables.prefix();
         let table = format!("{prefix}inbox");
         let (inbox, letters) = (format!("main.\"{table}\""), format!("main.\"{prefix}inbox_dead_letter\""));
-        // A commit that wrote nothing would sync nothing. Whoever removes old rows leaves it.
-        let barrier = format!(
+        // A commit that wrote nothing would sync nothing. Where nobody has announced anything all that is committed is on disk.
+        let barrier = format!("UPDATE {inbox} SET payload_hash = payload_hash + 1 WHERE {ANNOUNCEMENT}");
+        // Whoever removes old rows leaves it.
+        let announce = format!(
             "INSERT INTO {inbox} (consumer_name, message_id, processed_at, payload_hash) \
              VALUES ('inbox.before_ack', zeroblob(16), '9999-12-31T23:59:59.999Z', 1) \
              ON CONFLICT (consumer_name, message_id) DO UPDATE SET payload_hash = payload_hash + 1"
@@ -43,7 +45,7 @@ impl SqliteSql {
         Self {
             commit_barrier: constant(format!("{barrier}; COMMIT")),
             flush: constant(format!(
-                "PRAGMA main.synchronous = FULL; BEGIN IMMEDIATE; {barrier}; COMMIT; PRAGMA main.synchronous = NORMAL"
+                "PRAGMA main.synchronous = FULL; BEGIN IMMEDIATE; {announce}; COMMIT; PRAGMA main.synchronous = NORMAL"
             )),
             announced: constant(format!("SELECT EXISTS (SELECT 1 FROM {inbox} WHERE {ANNOUNCEMENT})")),
             barrier: constant(barrier),
